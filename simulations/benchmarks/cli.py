@@ -33,13 +33,13 @@ def _benchmark(
     """
 
     def decorate(options: Callable[..., Any]) -> Callable[..., int]:
-        name = options.__name__.removeprefix("bench_")
+        name = options.__name__.removeprefix("bench_").replace("_", "-")
         declared = signature(options, eval_str=True)
 
         def verb(report: ReportOption = None, force: ForceOption = False, as_json: AsJson = False, **given: Any) -> int:
             check_report(report, [f"{name}.md", f"{name}.csv"], force=force)
             values = options(**given) or [given[each] for each in declared.parameters]
-            benchmark = import_module(f"distced.simulations.benchmarks.{module or name}")
+            benchmark = import_module(f"distced.simulations.benchmarks.{module or name.replace('-', '_')}")
             with progress_bar(steps=steps, remaining=remaining) as on_progress:
                 figures = benchmark.measure(*values, on_progress)
             return present(benchmark.report(figures), report, as_json=as_json)
@@ -198,6 +198,22 @@ def bench_instances(
     """Memory of a live instance, and the rate of events with many of them, on both engines."""
     _need_columnar()
     return _numbers(instances, "--instances"), events
+
+
+@_benchmark()
+def bench_double_top(
+    events: EventsOption = 100_000,
+    averages: Annotated[
+        str, typer.Option(metavar="N,...", help="Days of the average that smooths prices.")
+    ] = "1,2,5,10",
+    seed: SeedOption = 1,
+) -> tuple[Any, ...]:
+    """Cayuga's double tops in quotes of 24 companies, by µ and by resubscription: rate and memory of both engines.
+
+    The exit code is 1 where the formulations find different numbers of double tops.
+    """
+    _need_columnar()
+    return events, _numbers(averages, "--averages"), seed
 
 
 @_benchmark()

@@ -12,7 +12,16 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.cli.command import main
-from distced.simulations.benchmarks import detection, disturbance, hostile, live, many_subscriptions, recovery, soak
+from distced.simulations.benchmarks import (
+    detection,
+    disturbance,
+    double_top,
+    hostile,
+    live,
+    many_subscriptions,
+    recovery,
+    soak,
+)
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -49,6 +58,16 @@ def test_verb_seq3_writes_a_report(tmp_path: Path) -> None:
     assert {each["events"] for each in figures} == {3000}
     assert len({each["matches"] for each in figures if each["question"] == "first"} - {None}) == 1
     ElementTree.parse(tmp_path / "seq3.svg")
+
+
+def test_double_top_finds_the_same_by_both_formulations() -> None:
+    figures = double_top.measure(3_000, [1, 2], 1)
+    assert [(each.days, each.formulation) for each in figures] == [
+        (1, "µ"), (1, "resubscription"), (2, "µ"), (2, "resubscription"),
+    ]  # fmt: skip
+    assert [each.found for each in figures[:2]] == [figures[0].found] * 2 and figures[0].found > 0
+    assert all(each.stepwise_memory > 0 for each in figures)
+    assert double_top.report(figures).sound
 
 
 @needs_matplotlib
