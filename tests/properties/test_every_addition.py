@@ -34,9 +34,8 @@ def test_engines_agree_with_the_oracle(seed: int) -> None:
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_cuts_agree_with_the_oracle(seed: int) -> None:
-    # One of sixteen is cut: what keeps a pattern whole is often there.
     random = Random(seed)
-    for _ in range(3 * SHARE):
+    for _ in range(SHARE):
         assert_file(random.randrange(2**32), cut_up)
 
 
@@ -45,7 +44,7 @@ def test_much_is_found() -> None:
     found = [assert_file(seed) for seed in range(300)]
     assert sum(each is not None for each in found) > 100
     assert sum(each is True for each in found) > 30
-    assert sum(assert_file(seed, cut_up) is True for seed in range(400)) > 4
+    assert sum(assert_file(seed, cut_up) is True for seed in range(300)) > 15
 
 
 @pytest.mark.slow

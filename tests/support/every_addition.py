@@ -29,6 +29,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.printer import format_file, format_publication
 from distced.middleware.patterns.tree import DerivedType, Keyed, Output, Pattern, PatternFile, Publication, Window
+from distced.middleware.sets.aggregates import slides
 from distced.middleware.sets.expressions import Expression, Field, Literal
 from tests.support import derived_types, states
 from tests.support.comparison import Composite, composites
@@ -36,6 +37,9 @@ from tests.support.oracle import TooLongError
 from tests.support.random_cuts import chosen, in_parts
 from tests.support.random_patterns import TYPES, WITH_AGGREGATES, PatternMaker, behind, make_events
 from tests.support.shrinking import shrink
+
+WHOLE = frozenset({"once", "settled", "take", "quiet"})
+"""What a pattern that is cut does not say of itself; private publications are cut out whatever they say."""
 
 STEPS = 60_000
 """How far the oracle goes; what takes it longer is left out."""
@@ -67,14 +71,19 @@ class World(NamedTuple):
     bases: tuple[str, ...]
 
 
-def random_world(random: Random, published: tuple[str, ...] = ()) -> World:
-    """Derived types, throttled, computed and over windows, and states; none of either, too."""
+def random_world(random: Random, published: tuple[str, ...] = (), *, cuttable: bool = False) -> World:
+    """Derived types, throttled, computed and over windows, and states; none of either, too.
+
+    Args: cuttable: leave out what keeps the patterns that read it whole.
+    """
     bases = (*TYPES, *published)
     derived: tuple[DerivedType, ...] = ()
     if random.random() < 0.6:
         derived = tuple(map(_renamed, derived_types.random_types(random)))
+    if cuttable:
+        derived = () if any(slides(value) for each in derived for _, value in each.computed) else derived
     bases += tuple(each.name for each in derived)
-    if random.random() < 0.5:
+    if cuttable or random.random() < 0.5:
         return World(derived, (), bases)
     kept, further = states.random_types(random, bases)
     return World((*derived, *kept, *further), kept, (*bases, *(each.name for each in further)))
@@ -96,11 +105,15 @@ def random_features(random: Random) -> tuple[frozenset[str], frozenset[str]]:
     return features, always
 
 
-def random_publication(random: Random, world: World, size: int, *, private: bool = True) -> Publication:
+def random_publication(
+    random: Random, world: World, size: int, *, private: bool = True, cuttable: bool = False
+) -> Publication:
     """A pattern over these types, perhaps with clocks, and with private publications that it and they read."""
     features, always = random_features(random)
+    if cuttable:
+        features, always = features - WHOLE, always - WHOLE
     clocks: tuple[str, ...] = ()
-    if random.random() < 0.4:
+    if not cuttable and random.random() < 0.4:
         clocks = tuple(every_clock(each) for each in random.sample((1, 2, 3, 4, 7), random.choice((1, 1, 2))))
     privates: list[Publication] = []
     read: tuple[str, ...] = ()
@@ -149,7 +162,7 @@ def _by_two(pattern: Pattern) -> Pattern:
     return made
 
 
-def random_file(random: Random, size: int = 5) -> RandomFile:
+def random_file(random: Random, size: int = 5, *, cuttable: bool = False) -> RandomFile:
     """A file; it may be one that is refused."""
     pair: list[Publication] = []
     if random.random() < 0.3:
@@ -163,8 +176,9 @@ def random_file(random: Random, size: int = 5) -> RandomFile:
             quiet=None,
         )
         pair = [replace(made, output=output)]
-    world = random_world(random, (states.PAIR, states.PAIR) if pair else ())
-    return RandomFile(world.types, (*pair, random_publication(random, world, size)), random.random() < 0.2)
+    world = random_world(random, (states.PAIR, states.PAIR) if pair else (), cuttable=cuttable)
+    publication = random_publication(random, world, size, cuttable=cuttable)
+    return RandomFile(world.types, (*pair, publication), random.random() < (0.03 if cuttable else 0.2))
 
 
 def registry_of(types: Sequence[DerivedType]) -> TypeRegistry:
@@ -276,7 +290,7 @@ def assert_file(seed: int, way: Way = on_engines, size: int = 5) -> bool | None:
     Raises `AssertionError`, with the difference made small.
     """
     random = Random(seed)
-    made = random_file(random, size)
+    made = random_file(random, size, cuttable=way is cut_up and random.random() < 0.8)
     events = make_events(random, random.randrange(1, 11), span=random.choice((3, 6, 10)))
     compared = way(made, events, seed)
     if compared is None:
