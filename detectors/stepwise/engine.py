@@ -224,6 +224,10 @@ class StepwiseEngine:
             last = next((place for place, each in enumerate(events) if each.hi == events[-1].hi), 0)
             self.pending = events[last:]
             self._offer(events[:last])
+            if last:
+                # So do time events that are due in the instants before.
+                for unit in self._with_timers:
+                    unit.matcher.fire(self.pending[0].hi - 1)
         else:
             self._offer(events)
         return self._found()

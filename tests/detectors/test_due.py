@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.detectors.automata.automaton import due_again, due_instant
+from distced.detectors.compiler import compile_pattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import (
     DAY,
     HOUR,
@@ -123,3 +126,13 @@ def test_time_of_day_in_a_fixed_zone_is_due_once_a_day(end: int, nanosecond: int
         return
     assert end <= due < end + DAY
     assert (due + zone * MINUTE - nanosecond) % DAY == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_time_event_of_an_instant_is_a_further_way_to_its_composite_event(together: bool) -> None:
+    """Both ways leave in one message: a second composite event of this id would be taken for the first, sent twice."""
+    engine = StepwiseEngine([compile_pattern("init n = 0 : ([A], [T set n = 1]{0,1}) @ T = 0ns")], derivations=True)
+    happened = [Event("A", at, at, "s", at, {}) for at in (6, 8)]
+    found = engine.feed(happened) if together else [*engine.feed(happened[:1]), *engine.feed(happened[1:])]
+    found += engine.advance(100)
+    assert [(each.hi, len(each.derivations)) for each in found] == [(6, 2), (8, 2)]

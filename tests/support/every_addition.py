@@ -31,10 +31,11 @@ from distced.middleware.patterns.printer import format_file, format_publication
 from distced.middleware.patterns.tree import DerivedType, Keyed, Output, Pattern, PatternFile, Publication, Window
 from distced.middleware.sets.aggregates import slides
 from distced.middleware.sets.expressions import Expression, Field, Literal
+from distced.policies.local_runner import LocalRunner, spread
 from tests.support import derived_types, states
 from tests.support.comparison import Composite, composites
 from tests.support.oracle import TooLongError
-from tests.support.random_cuts import chosen, in_parts
+from tests.support.random_cuts import RestlessRunner, chosen
 from tests.support.random_patterns import TYPES, WITH_AGGREGATES, PatternMaker, behind, make_events
 from tests.support.shrinking import shrink
 
@@ -263,7 +264,11 @@ def cut_up(made: RandomFile, events: Sequence[Event], seed: int) -> Compared | N
     if both is None:
         return None
     expected = both[1]
-    given = _comparable(in_parts(graph, events, seed)[patterns[-1].canonical_id].composites)
+    random = Random(seed)
+    kind = RestlessRunner if random.random() < 0.3 else LocalRunner
+    runner = kind(graph, random, over_wire=random.random() < 0.5)
+    runner.run(spread(events, random))
+    given = _comparable(composites(runner.composites(patterns[-1].canonical_id)))
     return Compared(f"cut: {_difference(given, expected)}" if given != expected else "", len(expected))
 
 
@@ -346,4 +351,6 @@ def entries_of(world: World, kinds: Sequence[EventType]) -> list[EventType]:
     """Entries of derived types for a directory that has these event types."""
     registry = TypeRegistry(kinds)
     register_derived(parse_file(format_file(PatternFile(world.types, (), ()))), registry)
-    return [registry.get(each.name) for each in world.types]
+    # Each behind those that it builds on.
+    names = {each.name for each in world.types}
+    return [each for each in registry if each.name in names]
