@@ -75,11 +75,11 @@ KEPT_FOR: Final = 24 * 3600 * SECOND
 
 
 class _Written(NamedTuple):
-    """Last checkpoint of a detector: its instant, ns, and the work, frames, subscriptions and input of the detector
+    """Last checkpoint of a detector: its instant, ns, and the changes, frames, subscriptions and input of the detector
     until then."""
 
     at: int
-    touched: int
+    changes: int
     number: int
     served: tuple[int, str]
     received: Received
@@ -172,7 +172,7 @@ class Checkpoints(NodePart):
             if covers is None:
                 covers = received[id(policy)] = Received.of(policy, now)
             self._in_it[hosted.id] = _Written(
-                now, hosted.detector.touched, hosted.output.number, hosted.subscriptions.mark, covers
+                now, hosted.detector.changes, hosted.output.number, hosted.subscriptions.mark, covers
             )
             entries |= self._frames_of(hosted.id)
         if not entries:
@@ -295,8 +295,8 @@ class Checkpoints(NodePart):
         if policy is received.policy and policy.messages - received.messages >= UNCOVERED:
             return True
         # A checkpoint is of use to those that were served then (`take`).
-        present = (hosted.detector.touched, hosted.output.number, hosted.subscriptions.mark)
-        return present != (written.touched, written.number, written.served)
+        present = (hosted.detector.changes, hosted.output.number, hosted.subscriptions.mark)
+        return present != (written.changes, written.number, written.served)
 
     def _checkpoint(self, hosted: HostedDetector, policies: dict[int, bytes], now: int) -> Checkpoint:
         """Checkpoint of a detector; `policies`: states of policies at this instant, by identity."""

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, Position
 from distced.middleware.patterns.tree import Calculated, Delegated, Recurring
 from distced.middleware.sets.describable import ConditionByType
-from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name, Parameter, walk
+from distced.middleware.sets.expressions import (
+    Binary,
+    Call,
+    Expression,
+    Field,
+    Literal,
+    Moment,
+    Name,
+    Parameter,
+    Verbatim,
+    walk,
+)
 from distced.middleware.sets.values import FUNCTIONS
 
 
@@ -149,3 +160,17 @@ def _may_be_text(expression: Expression, registers: Mapping[str, int], texts: se
             )
         case _:
             return False
+
+
+def is_on_event_alone(automaton: Automaton, form: ConditionByType, type_name: str) -> bool:
+    """Whether the condition of events of a type is on the event alone: on no register or variable."""
+    registers = {register.name for register in automaton.registers}
+    for part in walk(form.by_type.get(type_name, form.others)):
+        match part:
+            case Name(name=name) if name in registers:
+                return False
+            case Field() | Verbatim():
+                return False
+            case Moment(variable=variable) if variable:
+                return False
+    return True

@@ -192,8 +192,13 @@ class Loop:
             )
         self.state.fired[unit.number] = word_offsets.NONE, word_offsets.NONE, self.store.next
         if self.assembler.records.counts.end > len(self.state.touched):
-            self.state = self.state.replaced(touched=longer(self.state.touched, 2 * len(self.state.touched), 0))
+            wanted = 2 * len(self.state.touched)
+            self.state = self.state.replaced(
+                touched=longer(self.state.touched, wanted, 0),
+                begun=longer(self.state.begun, wanted, word_offsets.NONE),
+            )
         self.state.touched[unit.count] = 0
+        self.state.begun[unit.count] = word_offsets.NONE
         return unit
 
     def remove(self, number: int) -> None:

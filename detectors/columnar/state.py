@@ -130,6 +130,7 @@ class LoopState(ArrayBundle):
         seen: in the current instant: stamp, hash, which.
         fired: by pattern the due instant (NONE before), number and position of the last fired time event.
         touched: instances touched, by place of the count.
+        begun: position of the last event that began a match there, which is counted once; NONE before.
         times: due instant, number and timer of each fired time event.
         affected: instances affected by events consumed together: row and -1, or a key and its value as in `spent`.
         spent: of closed values of inner keys the one before, number of the key above the tag, bits.
@@ -147,6 +148,7 @@ class LoopState(ArrayBundle):
     seen: Annotated[Words, 3]
     fired: Annotated[Words, 3]
     touched: Words
+    begun: Words
     times: Annotated[Words, 3]
     affected: Annotated[Words, 3]
     spent: Annotated[Words, 3]
@@ -170,6 +172,7 @@ def empty_state() -> LoopState:
         seen=np.zeros((FIRST, 3), np.int64),
         fired=np.full((16, 3), word_offsets.NONE, np.int64),
         touched=np.zeros(16, np.int64),
+        begun=np.full(16, word_offsets.NONE, np.int64),
         times=np.empty((FIRST, 3), np.int64),
         affected=np.empty((FIRST, 3), np.int64),
         spent=np.empty((FIRST, 3), np.int64),

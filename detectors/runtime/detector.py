@@ -158,6 +158,7 @@ class Detector:
         "_settings",
         "_statistics",
         "_touched",
+        "_waited",
         "compiled",
         "id",
         "keeps_derivations",
@@ -199,6 +200,8 @@ class Detector:
         self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
         # What engines have touched that were given up.
         self._touched = 0
+        # Events that ever waited for its turn.
+        self._waited = 0
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
         self.share_of_work: WorkShare | None = None
@@ -295,6 +298,11 @@ class Detector:
     def touched(self) -> int:
         """Number of pairs of an instance and an event examined, over all engines: the load so far."""
         return self._touched + (0 if self._engine is None else self._engine.touched)
+
+    @property
+    def changes(self) -> int:
+        """Number that grows with every change of its state, for checkpoints."""
+        return self.touched + self.statistics.consumed + self._waited
 
     @property
     def kinds(self) -> Kinds:
@@ -427,7 +435,6 @@ class Detector:
         elif switched is not None or self._may_begin(event):
             return False
         self._statistics.consumed += 1
-        self._touched += 1
         return True
 
     def _may_begin(self, event: Event) -> bool:
@@ -549,8 +556,7 @@ class Detector:
             put_off = self._put_off = PutOff(reached)
             share.put_off(self)
         put_off.add(events, watermark, clock)
-        # It has changed, for checkpoints.
-        self._touched += len(events)
+        self._waited += len(events)
 
     def go_on(self, now: int, most: int) -> tuple[list[CompositeEvent], int]:
         """Consume releases that were put off, until this work is done, in instances, or there are no more; composite
@@ -596,6 +602,8 @@ class Detector:
         """Count the work since the last time for its share."""
         counts = self._statistics
         work = self.touched // (COLUMNAR if self.at_work == "columnar" else 1) + FOUND * counts.found
+        # Events that begin nothing take time, too.
+        work += counts.consumed // 2
         # Another engine counts in other units.
         done, self._charged = max(work - self._charged, 0), work
         self._look_at = counts.consumed + max(1, min(_LOOK_AFTER // (self.live + 1), _LOOK_EVERY))

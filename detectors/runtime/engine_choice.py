@@ -73,7 +73,7 @@ class Costs:
         return calls * self.call + events * self.event + touched * self.touched + found * self.found
 
 
-STEPWISE: Final = Costs(1_000, 250, 500, 2_500)
+STEPWISE: Final = Costs(1_000, 500, 500, 2_500)
 COLUMNAR: Final = Costs(50_000, 600, 25, 7_000)
 
 

@@ -175,22 +175,26 @@ class InstanceStore:
             pool = self.pools[state] = {}
         return pool
 
-    def sweep(self, floor: int) -> None:
-        """Drop ended instances, and those whose window has closed for all later events."""
-        self.live = 0
+    def sweep(self, floor: int) -> int:
+        """Drop ended instances, and those whose window has closed for all later events; the number of the latter."""
+        self.live = closed = 0
         for pool in self.pools:
             for key, bucket in list(pool.items()):
                 kept = [each for each in bucket if each.alive and each.lo >= floor]
                 self.live += len(kept)
+                if len(kept) == len(bucket):
+                    continue
+                closed += sum(each.alive for each in bucket) - len(kept)
                 if not kept:
                     del pool[key]
-                elif len(kept) < len(bucket):
+                else:
                     for each in bucket:
                         each.alive = each.alive and each.lo >= floor
                     pool[key] = kept
         most = self.limits.instances
         # Close to the limit not with every event.
         self._sweep_at = min(max(SWEEP_LEAST, 2 * self.live), max(most + 1, self.live + most // 16))
+        return closed
 
 
 def distinct(born: list[Instance]) -> list[Instance]:

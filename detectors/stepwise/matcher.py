@@ -69,7 +69,9 @@ class Matcher:
         latest: latest offered event, perhaps without its attributes; None before the first.
         late: number of late events.
         touched: examined pairs of an instance and an event with its key, and wait key, that its state's plan reads,
-            without those that one test of the event has settled; the start counts as one; 0 after a snapshot.
+            without those that one test of the event has settled; the start counts as one, with events that begin a
+            match; instances that are swept count once. So it is the same where the engine is not called for events
+            that change nothing. 0 after a snapshot.
         gaps: gap before every possible match; None without derivations.
         root: the start, as the instance all others come from.
         begun: of a `once` pattern the keys with an instance that stands in the start, or has left it; else None.
@@ -275,16 +277,17 @@ class Matcher:
                 place = wait.of_event(key, event)
             bucket = pools[index].get(place)
             if bucket:
-                size = len(bucket)
-                if size > _CROWD:
+                plain = state.plain
+                if plain:
+                    self.touched += (size := len(bucket))
+                else:
                     if state.reads is not None and not state.reads(event, self.root.bindings, self.root.registers):
                         continue
+                    self.touched += (size := len(bucket))
                     if bucket[0].lo < hi - self._window:
                         # What has run out of its window would be looked at with every event.
                         bucket = self.store.shed(index, place, bucket, hi - self._window)
                         size = len(bucket)
-                self.touched += size
-                plain = state.plain
                 if size > _CROWD:
                     if size > self._most or self.touched > self._stop:
                         raise self._overworked(size)
@@ -298,7 +301,6 @@ class Matcher:
                 if len(kept) != len(bucket):
                     self.store.keep(index, place, bucket, kept)
         if plan.looks:
-            self.touched += 1
             self._start(event, plan, key)
         if self._born:
             self._settle()
@@ -354,6 +356,8 @@ class Matcher:
             if plan is None or (key is None and self.key_of is not None):
                 continue
             for index, state in plan.visits:
+                if state.reads is not None and not state.reads(event, self.root.bindings, self.root.registers):
+                    continue
                 pool = self.store.pools[index]
                 bucket = pool.get(self._place(index, key, event), ())
                 if key is ALL_KEYS:
@@ -365,7 +369,6 @@ class Matcher:
                     if self._take(instance, event, state):
                         affected[id(instance)] = instance
             if plan.looks:
-                self.touched += 1
                 self._start(event, plan, key)
         if affected:
             self.store.leave_out(affected)
@@ -587,12 +590,15 @@ class Matcher:
             return
         root = self.root
         root.key = key
+        begins = 0
         for move, state in plan.starts:
             if move.entered_keys and any(of(event) is None for _, of in move.entered_keys):
                 continue
             looked_at = state.alike or state.everything or self.in_domain(root, event, state, state.keys_of(event))
             if looked_at and self.labelled(root, event, move):
+                begins = 1
                 self.follow(root, event, move)
+        self.touched += begins
 
     # Moves.
 
@@ -712,7 +718,8 @@ class Matcher:
         """Drop what no event behind an instant, ns, can concern; whether nothing is left."""
         store, floor = self.store, clock - self._window
         if store.live:
-            store.sweep(floor)
+            # An event would have ended them, each once.
+            self.touched += store.sweep(floor)
         if self.composites.reported:
             self.composites.forget_now(floor, store.instances)
         if self.quiet is not None and not self.quiet.sweep(clock):
@@ -746,7 +753,6 @@ class Matcher:
                 ]
                 self.store.keep(index, place, bucket, kept)
         if plan.looks:
-            self.touched += 1
             self._start(event, plan, key)
         self._settle()
         self._settle_splits()

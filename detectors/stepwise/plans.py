@@ -25,7 +25,7 @@ from distced.detectors.automata.automaton import (
     part_type,
     timer_type,
 )
-from distced.detectors.automata.properties import grows_texts
+from distced.detectors.automata.properties import grows_texts, is_on_event_alone
 from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
@@ -44,7 +44,7 @@ from distced.middleware.sets.evaluation import (
     compile_condition,
     compile_value,
 )
-from distced.middleware.sets.expressions import FALSE, Field, Moment, Name, Verbatim, children
+from distced.middleware.sets.expressions import FALSE
 
 Kinds = tuple[tuple[str, tuple[tuple[str, Kind], ...] | None], ...]
 """Kinds of attributes, by type."""
@@ -291,7 +291,7 @@ class Planner:
             inits = self._inits(move)
             test = self._condition(position.domain, type_name, position, move, scope, keyless)
             if test is not False:
-                alone = not (inits or position.keys) and self._is_alone(position.domain, type_name)
+                alone = not (inits or position.keys) and is_on_event_alone(self.automaton, position.domain, type_name)
                 domain.append(DomainTest(test, inits, frozenset() if keyless else move.keys, alone))
             label = self._condition(position.label, type_name, position, move, scope, keyless)
             if label is not False:
@@ -351,22 +351,6 @@ class Planner:
             return condition is True or condition(event, bindings, registers)
 
         return within_keys
-
-    def _is_alone(self, form: ConditionByType, type_name: str) -> bool:
-        """Whether the condition of events of a type is on the event alone."""
-        registers = {register.name for register in self.automaton.registers}
-        waiting = [form.by_type.get(type_name, form.others)]
-        while waiting:
-            match waiting.pop():
-                case Name(name=name) if name in registers:
-                    return False
-                case Field() | Verbatim():
-                    return False
-                case Moment(variable=variable) if variable:
-                    return False
-                case other:
-                    waiting += children(other)
-        return True
 
     def _move(
         self,

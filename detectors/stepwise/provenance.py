@@ -86,6 +86,7 @@ class Recorded(Protocol):
     gaps: StartGaps | None
     root: Instance
     key_of: KeyOf | None
+    touched: int
 
     def in_domain(self, instance: Instance, event: Event, plan: StatePlan, keys: frozenset[int]) -> bool: ...
 
@@ -98,12 +99,14 @@ def start_recorded(matcher: Recorded, event: Event, plan: TypePlan, key: object,
     """Begin matches with an event, and record the gap before it for each alternative start."""
     root = matcher.root
     root.key = key
+    begins = 0
     for index, state in plan.looks:
         if not state.opens:
             if state.everything or matcher.in_domain(root, event, state, NO_KEYS):
                 root.origin = (event.key, *gaps.before(index, key, NO_KEYS, {}))
                 for move in state.moves:
                     if matcher.labelled(root, event, move):
+                        begins = 1
                         matcher.follow(root, event, move)
                 gaps.note(index, key, NO_KEYS, {}, event)
             continue
@@ -117,10 +120,12 @@ def start_recorded(matcher: Recorded, event: Event, plan: TypePlan, key: object,
             if (entered and entered not in values) or not matcher.labelled(root, event, move):
                 continue
             for alternative in _least({entered | keys for keys in shown}):
+                begins = 1
                 root.origin = (event.key, *gaps.before(index, key, alternative, values))
                 matcher.follow(root, event, move)
         for keys in shown:
             gaps.note(index, key, keys, values, event)
+    matcher.touched += begins
 
 
 def open_gaps(matcher: Recorded) -> list[OpenGap]:

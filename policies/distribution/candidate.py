@@ -34,7 +34,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         own: use of the most used of its nodes, with those of parts to be made: load by capacity, or load where no
             capacity is known.
         peak: use of the busiest node of all.
-        bytes_before, peak_before: the same of everything at present.
+        bytes_before, peak_before: the same of everything at present, with a detector that runs already.
+        peak_without: use of the busiest node of all without that; of a new one that at present.
         missing: number of missing replicas.
         sites: number of sites with a host, up to the number of replicas.
         limited: whether capacities are known, so that uses are shares.
@@ -54,6 +55,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     peak: float
     bytes_before: float
     peak_before: float
+    peak_without: float
     missing: int = 0
     sites: int = 1
     limited: bool = False
@@ -71,8 +73,14 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     @property
     def impact(self) -> float:
         """Bytes over links and use of the busiest node that it adds, each as a share of the present; of one byte or one
-        instance per second where there is nothing yet."""
-        more = max(self.peak - self.peak_before, 0.0)
+        instance per second where there is nothing yet.
+
+        Shares of all there is, a running detector included, are the same for all detectors and groups of them: each
+        move to less impact makes the product of bytes and of the use of the busiest node less. Shares of what there is
+        without the detector were rejected: several detectors that each gained by them took turns, and in the end there
+        were more bytes and hardly less load than before.
+        """
+        more = max(self.peak - self.peak_without, 0.0)
         return self.bytes / (self.bytes_before or 1.0) + more / (self.peak_before or 1.0)
 
 

@@ -243,7 +243,7 @@ def bench_policies(
     """The named distribution policies against one another, on the simulated network: each at its own metric.
 
     All scenarios are random, and each runs under every policy; the seed counts up from scenario to scenario. The exit
-    code is 1 where a policy is best at its own metric in fewer than 95 % of them.
+    code is 1 where a policy is best at its own metric in fewer than 97 % of them.
     """
 
 

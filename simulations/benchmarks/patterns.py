@@ -78,7 +78,7 @@ class Throughput:
     ratio: float  # to the rate of the baseline
     matches: int | None  # in the measured events
     expected: int | None  # with indexes
-    touched: float  # checked pairs of an instance or a start and an event, or satisfied predicates, for each event
+    touched: float  # pairs of an instance and an event, and begun matches, or satisfied predicates, for each event
     live: int | None
     states: int | None  # states in which instances may wait
     add_ms: float | None
@@ -146,7 +146,7 @@ class EngineRunner(PatternRunner):
 
     @property
     def touched(self) -> int:
-        """Number of checked pairs of an instance or a start and an event."""
+        """Number of pairs of an instance and an event, and of begun matches."""
         return self.loop.touched - self._before
 
     def states(self) -> int:

@@ -253,7 +253,7 @@ def test_choice_begins_once_the_engine_has_worked_enough() -> None:
     pattern = compile_pattern("[A where v > 90] ; [B]")
     settings = Engines(AtOnce(), choice, begins=LEAST)
     detector = Detector(pattern, BestEffort(), engines=settings)
-    most = LEAST // STEPWISE.of(1, 1, 1, 0)
+    most = LEAST // STEPWISE.of(1, 1, 0, 0)
     for at in range(2 * int(most)):
         detector.receive("s", [Event("A", at, at, "s", at, {"v": 0})], None, at)
         if begun:

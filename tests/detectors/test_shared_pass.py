@@ -84,8 +84,8 @@ def test_members_are_accounted_for_like_those_with_engines_of_their_own() -> Non
     assert {member.due() for member in columnar.members.values()} == {None}
     for identity, member in columnar.members.items():
         reference = stepwise.members[identity]
-        # Starts are looked up, the instances are the same.
-        assert 0 < member.touched <= reference.touched
+        # Instances that one test of an event settles are not counted by the stepwise engine.
+        assert 0 < reference.touched <= member.touched
         assert member.live > 0
     before = {identity: member.touched for identity, member in columnar.members.items()}
     for member in columnar.members.values():

@@ -10,7 +10,14 @@ from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
-from distced.policies.distribution.choose.reconsider import DWELL, MARGIN, HostChange, is_better, reconsider
+from distced.policies.distribution.choose.reconsider import (
+    DWELL,
+    IMPACT_MARGIN,
+    MARGIN,
+    HostChange,
+    is_better,
+    reconsider,
+)
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
@@ -107,6 +114,25 @@ def test_min_load_relieves_busiest_node() -> None:
     assert found.node in ("m", "e")
     situation.changed("load", "w", LoadEntry(20.0, {"d": Measured(load=20.0)}))
     assert asked(situation, NAMED["min-load"]) is None
+
+
+def test_min_impact_exchanges_bytes_for_load_by_a_large_margin_only() -> None:
+    """Another detector sends much to the east, so that what this one would read from afar is a small share."""
+
+    def moves(load: float, beside: float) -> HostChange | None:
+        situation = on("w")
+        other = DetectorEntry("w", "[A]", "guaranteed", ("A",), home="west", readers={"east": 1})
+        situation.changed("detector", "other", other)
+        does = Measured(load=beside, rate=100.0, size=100_000.0, events=10.0)
+        own = Measured(load=load, rate=1.0, size=400.0, events=15.0)
+        situation.changed("load", "w", LoadEntry(load + beside, {"d": own, "other": does}))
+        return asked(situation, NAMED["min-impact"])
+
+    found = moves(40, 60)
+    assert found is not None
+    assert found.after.bytes > found.before.bytes
+    assert found.before.impact - found.after.impact > IMPACT_MARGIN
+    assert moves(20, 80) is None
 
 
 def test_detector_leaves_overloaded_node_under_any_policy() -> None:

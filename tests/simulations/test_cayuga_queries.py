@@ -117,7 +117,7 @@ def test_variants_are_measured_up_to_their_numbers_of_patterns() -> None:
         # Every predicate that an event satisfies begins something where nothing is shared.
         assert merged.touched < apart.touched
         assert apart.touched > figures[patterns, "predicates alone"].touched > 0
-    assert figures[30, "without any"].touched > 30
+    assert figures[30, "without any"].touched > figures[30, "with indexes"].touched
     assert [each.variant for each in measure_template(DENSE, [20], 100, merging=False)] == [
         "with indexes",
         "predicates alone",

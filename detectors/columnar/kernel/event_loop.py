@@ -241,8 +241,6 @@ def begin(program, events, state, event, signatures):
                 visit, move = entries[entry, E_VISIT], entries[entry, E_MOVE]
                 if not room(state, memory[visit + V_NEED]):
                     return ROOM
-                counters[C_TOUCHED] += 1
-                state.touched[memory[visit + V_COUNT]] += 1
                 start(program, events, state, visit, move, known, event, position, lo, hi)
             counters[C_CURRENT] += 1
         counters[C_CURRENT] = 0
@@ -274,6 +272,12 @@ def start(program, events, state, visit, move, known, event, position, lo, hi):
             return
         if not labelled(program, events, state, move, unit, blank, event, lo, hi):
             return
+    count = memory[visit + V_COUNT]
+    if state.begun[count] != position:
+        # The start is one instance, however many transitions it has.
+        state.begun[count] = position
+        state.counters[C_TOUCHED] += 1
+        state.touched[count] += 1
     none = np.int64(-1)
     follow(program, events, state, unit, move, none, blank, none, lo, hi, event, position, lo, hi, key, tag)
 

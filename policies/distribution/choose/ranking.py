@@ -202,6 +202,7 @@ class Ranking:
             peak=max(self._peak_before, *uses.values()) if uses else self._peak_before,
             bytes_before=self._bytes_before,
             peak_before=self._peak_before,
+            peak_without=self._peak_before,
             missing=max(replicas - len(every), 0),
             sites=1 if replicas == 1 else min(len({each.site for each in every}), replicas),
             limited=self._limited,

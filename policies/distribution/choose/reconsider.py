@@ -6,7 +6,8 @@ composite-event-framework-2004, "Mobile Composite Event Detectors"; design, sect
 other node, which must still rank better, by a `MARGIN` in the first number that differs.
 
 *Hysteresis.* No move within `DWELL` of the last; margins keep two detectors from displacing one another for ever. A
-later number decides only where earlier ones do not get worse.
+later number decides only where earlier ones do not get worse. For the policy with the least impact bytes and load are
+exchanged for each other by a large margin only (`pays`).
 
 *Together.* Where a node reads a stream once for several detectors, none of them saves it by a move of its own, so that
 each stays, although all of them would be better off elsewhere. Detectors that read the same and have the same policy
@@ -33,7 +34,7 @@ from msgspec.structs import replace
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
-from distced.policies.distribution.candidate import Candidate, Rank
+from distced.policies.distribution.candidate import Candidate, Rank, least_impact
 from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.choose.ranking import lot
 from distced.policies.distribution.choose.reasons import costs_in_words, show_rate, show_time, show_use
@@ -48,6 +49,8 @@ from distced.policies.topology.model import Place
 MARGIN: Final = 0.1  # Share by which the deciding number has to improve
 LOAD_MARGIN: Final = 0.02  # The same for the busiest node, of a policy that aims at its use alone: few detectors count
 RELIEF_MARGIN: Final = 0.01  # The same for each of several moves that relieve it; their price is below
+# Least decrease of the impact for a move that adds to either of bytes and load, as a share of all there is of both
+IMPACT_MARGIN: Final = 0.3
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
@@ -171,7 +174,6 @@ class _Standing:
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
         self._readers = self._places_of_readers(gone)
-        self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
         # Costs on other nodes, the price of the move included, once they are known.
         self.reached: dict[str, Candidate] = {}
 
@@ -276,8 +278,9 @@ class _Standing:
             load=costs.does.load,
             own=uses[node],
             peak=max(uses[node], *(use for each, use in self._busiest if each != node), 0.0),
-            bytes_before=self._before,
-            peak_before=self._busiest[0][1] if self._busiest else 0.0,
+            bytes_before=situation.bytes_over_links,
+            peak_before=situation.busiest[1],
+            peak_without=max(self._busiest[0][1], 0.0) if self._busiest else 0.0,
             missing=max(self.policy.replicas - len(hosts), 0),
             sites=min(len({situation.site_of_node(each) for each in hosts}), self.policy.replicas),
             limited=situation.knows_capacity,
@@ -390,7 +393,7 @@ class _Standing:
     def _is_better(self, candidate: Candidate, now: Candidate) -> bool:
         rank, than = self._rank(candidate), self._rank(now)
         if is_better(rank, than):
-            return True
+            return pays(self.policy, candidate, now)
         return _aims_at(self.policy, now) == (False, True) and is_better(rank[:1], than[:1], LOAD_MARGIN)
 
     def _calls(self, node: str) -> int:
@@ -474,7 +477,6 @@ class _Group:
         self._load = sum(each.costs.does.load for each in self._members)
         self._uses = {node: situation.use(node) for node in situation.nodes}
         self._uses[primary] -= self._load / situation.capacity(primary)
-        self._before = situation.bytes_over_links - self._bytes(primary)[0]
 
     def better_place(self, nodes: Sequence[str]) -> HostChange | None:
         """A better one of these nodes for all, the price of the moves included."""
@@ -488,6 +490,8 @@ class _Group:
             default=None,
         )
         if node is None or not is_better(self._rank(priced[node]), self._rank(now)):
+            return None
+        if not pays(self._policy, priced[node], now):
             return None
         names = tuple(each.detector for each in self._members[1:])
         reason = (
@@ -504,8 +508,9 @@ class _Group:
         delays = [delay for each in self._members for delay in each.delays_at(node)]
         return Candidate(
             "create", 0, node, (), delay=mean(delays), farthest=max(delays), bytes=amount, cost=cost, load=self._load,
-            own=uses[node], peak=max(uses.values()), bytes_before=self._before, peak_before=max(self._uses.values()),
-            missing=0, sites=1, limited=situation.knows_capacity,
+            own=uses[node], peak=max(uses.values()), bytes_before=situation.bytes_over_links,
+            peak_before=situation.busiest[1], peak_without=max(self._uses.values()), missing=0, sites=1,
+            limited=situation.knows_capacity,
         )  # fmt: skip
 
     def _bytes(self, node: str) -> tuple[float, float]:
@@ -544,6 +549,18 @@ def rounded_rank(policy: Policy, candidate: Candidate) -> Rank:
     return tuple(float(f"{each:.9g}") for each in policy.rank(candidate))
 
 
+def pays(policy: Policy, candidate: Candidate, now: Candidate) -> bool:
+    """Whether a move to less impact is one for certain: by `IMPACT_MARGIN`, or with neither bytes nor load more.
+
+    Each may be exchanged for the other, by figures that were measured apart from each other and lag behind.
+    """
+    if any(policy.rank(each)[0] != least_impact(each)[0] for each in (candidate, now)):
+        return True
+    if candidate.bytes <= now.bytes and candidate.peak <= now.peak:
+        return True
+    return now.impact - candidate.impact >= IMPACT_MARGIN
+
+
 def _only_read_by(detectors: Collection[str], situation: Situation, node: str) -> set[Stream]:
     """Streams that no other detector of a node reads."""
     reading = situation.reading
@@ -553,12 +570,8 @@ def _only_read_by(detectors: Collection[str], situation: Situation, node: str) -
 
 
 def _aims_at_bytes(policy: Policy, candidate: Candidate) -> bool:
-    """Whether the aim of a policy, the first number of its rank, depends on the bytes over links, and not on loads.
-
-    With `min-impact` groups and single detectors would move to and fro: both are shares of what else there is, which is
-    another amount for a group than for each of it.
-    """
-    return _aims_at(policy, candidate) == (True, False)
+    """Whether the aim of a policy, the first number of its rank, depends on the bytes over links."""
+    return _aims_at(policy, candidate)[0]
 
 
 def _aims_at(policy: Policy, candidate: Candidate) -> tuple[bool, bool]:

@@ -4,7 +4,8 @@ A flow of instances through its automaton: arrivals per second in each state, sh
 states. An instance leaves its state with the first event of the state's domain (design, section 1), so the share that
 continues is the rate of the state's moves by the rate of its domain; events of the domain's types touch it until then.
 So `[A] ; [B]` has as many composite events as A's. Instances that are looked up by a value they wait for
-(`detectors.automata.wait_keys`) are touched by the events with it alone.
+(`detectors.automata.wait_keys`) are touched by the events with it alone, and all
+instances by those alone that satisfy a condition on the event.
 
 Results of a history (`Foreseen`) come first. Without one:
 
@@ -15,8 +16,7 @@ Results of a history (`Foreseen`) come first. Without one:
 - *Time events*: by their delay; at a fixed time once a day.
 - *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key of `KEYS`.
 - *Iterations* return to a state; the flow is followed `ROUNDS` times.
-- *Shared inputs* (`detectors.runtime.shared_pass`) look up what an event can begin, and do not try the others. The
-  detector of a part, and one that reads detectors, has an input of its own, and tries them all.
+- *The start* is touched by events that begin a match alone, as engines count (`detectors.stepwise.matcher`).
 - *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
 
 A sum over the pattern's tree was rejected: "about the lesser of both" is no bound for a sequence, and merged states
@@ -33,7 +33,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.detectors.automata.automaton import INSIDE, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
+from distced.detectors.automata.automaton import (
+    INSIDE,
+    TIMER_PREFIX,
+    Automaton,
+    AutomatonState,
+    AutomatonTimer,
+    Position,
+)
+from distced.detectors.automata.properties import is_on_event_alone
 from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
@@ -57,13 +65,11 @@ MOST: Final = 1e9  # Upper limit of any rate, per second
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Flow through an automaton, per second: matches, events tried on instances; mean number of events in a match; of
-    those tried, events that can begin nothing."""
+    """Flow through an automaton, per second: matches, events tried on instances; mean number of events in a match."""
 
     found: float
     touched: float
     length: float
-    idle: float
 
 
 class Part(NamedTuple):
@@ -118,9 +124,7 @@ def expected(
     size = rate * each
     if promises:
         size += rates.watermark_rate(streams, read=read) * message_sizes.FRAME
-    shares = not derivations and all(stream.kind != "composite" for stream in streams)
-    load = flow.touched - (flow.idle if shares else 0.0)
-    return Measured(load=load, rate=rate, size=size, inputs=heard, events=events)
+    return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
 
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
@@ -236,7 +240,10 @@ def _flow(automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], le
     types = frozenset(own)
     waits = wait_keys(automaton)
     # Of each position once, as each may be reached from all before it.
-    positions = [(shares(each.domain, types), shares(each.label, types)) for each in automaton.positions]
+    positions = [
+        (inside := shares(each.domain, types), _read(automaton, each, inside), shares(each.label, types))
+        for each in automaton.positions
+    ]
     states = [
         _Waiting.of(
             automaton, state, own, positions, lengths, begins=place in automaton.starts,
@@ -252,7 +259,7 @@ def _flow(automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], le
     current: dict[int, tuple[float, float]] = {}
     for start in automaton.starts:
         state = states[start]
-        touched += state.seen
+        touched += min(sum(share for share, _, _ in state.onward), 1.0) * state.domain
         for share, size, targets in state.onward:
             # At the start nobody waits: every event that matches begins an instance.
             for target in targets:
@@ -279,10 +286,18 @@ def _flow(automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], le
         if not current:
             break
     touched += sum(count * state.touches for count, state in zip(arriving, states, strict=True))
-    # Sides of a `&` are looked up where they can begin, too.
-    idle = sum(each.idle for each in sides)
-    idle += sum(states[start].seen - states[start].domain for start in automaton.starts)
-    return Flow(found, touched, length / found if found else 1.0, max(idle, 0.0))
+    return Flow(found, touched, length / found if found else 1.0)
+
+
+def _read(automaton: Automaton, position: Position, inside: Mapping[str, float]) -> dict[str, float]:
+    """Share of the events of each type in a domain that are tried on instances.
+
+    A condition on the event alone is tested once for all of them.
+    """
+    return {
+        name: 1.0 if position.keys or not is_on_event_alone(automaton, position.domain, name) else share
+        for name, share in inside.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +305,11 @@ class _Waiting:
     """A state, and the moves of an instance there.
 
     Attributes:
-        seen, domain: events per second of the types in its domain; of the domain.
+        domain: events per second of the domain.
         touches: events tried on an instance until it leaves.
         onward: for each move the share of instances, number of events matched, and target states.
     """
 
-    seen: float
     domain: float
     touches: float
     onward: tuple[tuple[float, float, tuple[int, ...]], ...]
@@ -304,18 +318,20 @@ class _Waiting:
     @classmethod
     def of(
         cls, automaton: Automaton, state: AutomatonState, own: Mapping[str, float],
-        positions: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
+        positions: Sequence[tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]]],
         lengths: Mapping[str, float], *, begins: bool, looked_up: bool,
     ) -> _Waiting:  # fmt: skip
         inside: dict[str, float] = {}
+        read: dict[str, float] = {}
         labels: list[Mapping[str, float]] = []
         for move in state.moves:
-            looked_at, label = positions[move.position]
+            looked_at, tried, label = positions[move.position]
             for name, share in looked_at.items():
                 inside[name] = max(inside.get(name, 0.0), share)
+                read[name] = max(read.get(name, 0.0), tried[name])
             labels.append(label)
         domain = sum(own[name] * share for name, share in inside.items())
-        seen = sum(own[name] for name in inside if name[0] not in (TIMER_PREFIX, CLOCK_PREFIX))
+        seen = sum(own[name] * share for name, share in read.items() if name[0] not in (TIMER_PREFIX, CLOCK_PREFIX))
         survive = 1.0 if begins else _survive(automaton, state, domain)
         onward = []
         for move, label in zip(state.moves, labels, strict=True):
@@ -327,7 +343,7 @@ class _Waiting:
         # One that has run out of its window is touched once more, which ends it.
         met = seen * EQUAL if looked_up else seen
         touches = met / domain * survive + 1.0 - survive if domain else 0.0
-        return cls(seen, domain, touches, tuple(onward), state.accepting)
+        return cls(domain, touches, tuple(onward), state.accepting)
 
 
 def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> float:
