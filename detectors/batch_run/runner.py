@@ -240,6 +240,7 @@ def run(
     consumption: Consumption = "ordered",
     finish: bool = False,
     engine: EngineName = "auto",
+    language: str = "",
 ) -> RunResult:
     """The composite events of patterns in recorded events, in order of detection.
 
@@ -253,12 +254,13 @@ def run(
             compiled already.
         finish: let time go on after the last event, until every time event has fired.
         engine: `"stepwise"` or `"columnar"`, with equal results; by default the columnar one for many events.
+        language: of pattern text, such as `"cel"`; by default the core language, and for a file that of its ending.
 
     The result is a list; `to_pandas`, `to_polars` and `to_arrow` make a table of it. Rows that give no event are
     rejected: a warning says how many, and `rejected` of the result holds them with their reasons.
     """
     prepared, reader = replay(
-        pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine
+        pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine, language=language
     )
     found = list(prepared)
     if reader is None:
@@ -280,13 +282,14 @@ def replay(
     consumption: Consumption = "ordered",
     finish: bool = False,
     engine: EngineName = "auto",
+    language: str = "",
 ) -> tuple[Replay, EventReader | None]:
     """A prepared `run`, with the reader that keeps rejected rows; None for the reader where events were given."""
     if isinstance(mapping, str | Path):
         mapping = load_mapping(mapping)
     declared = declared_types(source, mapping) if types is None else tuple(types)
     registry = None if declared is None else TypeRegistry(declared)
-    patterns = compiled_patterns(pattern, registry, consumption)
+    patterns = compiled_patterns(pattern, registry, consumption, language)
     events = read(source, mapping)
     reader = events if isinstance(events, EventReader) else None
     return Replay(patterns, events, finish=finish, engine=engine), reader
@@ -352,19 +355,19 @@ def misfits(
 
 
 def compiled_patterns(
-    pattern: object, registry: TypeRegistry | None, consumption: Consumption = "ordered"
+    pattern: object, registry: TypeRegistry | None, consumption: Consumption = "ordered", language: str = ""
 ) -> tuple[Compiled, ...]:
-    """The compiled patterns of any form that `run` accepts."""
+    """The compiled patterns of any form that `run` accepts; texts in a language of this name."""
     if isinstance(pattern, Compiled):
         return (pattern,)
     if isinstance(pattern, list | tuple):
-        return tuple(each for given in pattern for each in compiled_patterns(given, registry, consumption))
+        return tuple(each for given in pattern for each in compiled_patterns(given, registry, consumption, language))
     if isinstance(pattern, Pattern | Publication):
         pattern = pattern_file(pattern)
     if isinstance(pattern, PatternFile):
         source = PatternSource(str(pattern), "patterns")
     elif isinstance(pattern, str | Path):
-        source = read_source(pattern)
+        source = read_source(pattern, language)
     else:
         raise PatternError(
             "not a pattern",

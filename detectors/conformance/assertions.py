@@ -77,6 +77,7 @@ def detect(
     consumption: Consumption = "ordered",
     engine: EngineName = "stepwise",
     finish: bool = True,
+    language: str = "",
 ) -> list[CompositeEvent]:
     """Composite events of a pattern in these events under guaranteed detection, in order of detection.
 
@@ -87,9 +88,16 @@ def detect(
         consumption: `"ordered"` or `"epoch"`.
         engine: `"stepwise"` or `"columnar"`.
         finish: whether time goes on after the last event until every time event has fired.
+        language: of pattern text, such as `"cel"`; by default the core language, and for a file that of its ending.
     """
     found: list[CompositeEvent] = run(
-        pattern, parse_events(events), types=types, consumption=consumption, engine=engine, finish=finish
+        pattern,
+        parse_events(events),
+        types=types,
+        consumption=consumption,
+        engine=engine,
+        finish=finish,
+        language=language,
     )
     return found
 
@@ -103,6 +111,7 @@ def assert_detects(
     consumption: Consumption = "ordered",
     engine: EngineName = "stepwise",
     finish: bool = True,
+    language: str = "",
 ) -> list[CompositeEvent]:
     """Assert that a pattern detects these composite events and no others, in any order; returns them.
 
@@ -114,7 +123,9 @@ def assert_detects(
     `DistcedError` where pattern, events or expectations are malformed.
     """
     given = parse_events(events)
-    found = detect(pattern, given, types=types, consumption=consumption, engine=engine, finish=finish)
+    found = detect(
+        pattern, given, types=types, consumption=consumption, engine=engine, finish=finish, language=language
+    )
     positions = {each.id: place for place, each in enumerate(given)}
     if isinstance(expected, int):
         if len(found) == expected:

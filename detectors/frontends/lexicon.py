@@ -112,7 +112,12 @@ class LanguageScanner(Scanner):
     lexicon: ClassVar[Lexicon]
 
     def near_miss(self) -> str | None:
-        """Advice for words of the core language would be wrong in another one."""
+        """Advice for a word of the language where a name is wanted; that of the core language would be wrong."""
+        word = self.word
+        written = self.text[word.start : word.end]
+        wanted = any(each.startswith(("a ", "an ")) for each in self.expected)
+        if word.kind == "keyword" and wanted and written.isidentifier():
+            return f"{written} is a word of the language: as a name write it in back-quotes, `{written}`"
         return None
 
     def rest(self) -> Span:

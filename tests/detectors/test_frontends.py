@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from distced.detectors.batch_run.runner import run
 from distced.detectors.compiler import check_pattern, compile_file
+from distced.detectors.conformance.assertions import assert_detects
 from distced.detectors.frontends.languages import LANGUAGES, Written, check_language, language_of_file, translate
 from distced.detectors.frontends.lexicon import DASHES, HASH, SLASHES, LanguageScanner, Lexicon
 from distced.detectors.frontends.made_names import MadeNames
 from distced.detectors.frontends.schemas import Schemas
 from distced.detectors.language.expression_parser import ExpressionParser
+from distced.detectors.language.private import output_of
 from distced.detectors.language.scanner import Scanner
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main
@@ -191,6 +194,19 @@ def test_explanation_shows_what_was_written(folder: Path, capsys: pytest.Capture
     assert main(["explain", text, "--language", "cel", "--types", "types.toml", "--json"]) == 0
     (pattern,) = json.loads(capsys.readouterr().out)["patterns"]
     assert [each.get("written") for each in pattern["tree"]["parts"]] == ["S", "NEXT{$1.p < $2.p} S"]
+
+
+def test_run_and_assertions_take_a_language(folder: Path) -> None:
+    found = run(TEXT, folder / "events.jsonl", types=[EventType("S", {"p": "number"})], language="cel")
+    assert [each.attributes for each in found] == [{"q": 2}, {"q": 3}]
+    assert_detects(f"STREAM S(p) {TEXT}", ["S 1 p=1", "S 2 p=5"], [{"q": 5}], language="cel")
+
+
+def test_word_of_the_language_as_a_name_has_advice() -> None:
+    with pytest.raises(PatternError, match="From is a word of the language: as a name write it in back-quotes, `From`"):
+        translate("STREAM S(p) SELECT p AS From FROM S", "cel", TypeRegistry(open=True))
+    made = translate("STREAM S(p) SELECT p AS `From` FROM S", "cel", TypeRegistry(open=True))
+    assert [name for name, _ in output_of(made.file.publications[0]).attributes] == ["From"]
 
 
 def test_file_of_another_language_is_no_pattern_file(folder: Path) -> None:
