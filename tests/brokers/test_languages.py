@@ -82,3 +82,37 @@ def test_text_is_translated_again_when_types_change() -> None:
     made.app.register(EventType("A", {"k": "number", "v": "number", "w": "number"}))
     made.network.run()
     made.subscribe("r", "SELECT w FROM A", language="cel")
+
+
+def test_lifespan_and_selection_go_along_with_a_detector_that_moves() -> None:
+    made = scene()
+    text = """
+        LIFESPAN Shift INITIATOR A i WHERE k = 9 TERMINATOR A e WHERE k = i.k + 1
+        Q: Out EVENT_PATTERN SEQUENCE(A x, NOT(A n), B y) WHERE x.k < 5 AND n.k < 5
+        LIFETIME LIFESPAN Shift NOTIFY Last x AS (k = x.k)
+    """
+    made.subscribe("q", text, language="cedr")
+    made.happen("A", k=1)
+    made.happen("A", k=9)
+    made.happen("A", k=2)
+    (hosted,) = (texts for texts in made.hosted.values() if texts)
+    (core,) = hosted
+    origin = made.host_of(core)
+    target = next(each for each in made.nodes if each is not origin)
+    made.network.publish(administration_topic("move", made.app.detector("q")), encode(MoveRequest(target.name)))
+    made.network.run()
+    assert made.host_of(core) is target
+    made.happen("B", k=0)
+    made.happen("A", k=10)
+    made.happen("A", k=3)
+    made.happen("B", k=0)
+    assert [each.attributes for each in made.app.composites("q")] == [{"k": 2}]
+
+
+def test_state_of_a_text_is_kept_by_nodes() -> None:
+    made = scene()
+    made.subscribe("q", "Q: Out EVENT_PATTERN SEQUENCE(NOT(A n, WITHIN 1 d), B y) NOTIFY AS (k = y.k)", language="cedr")
+    made.happen("B", k=1)
+    made.happen("A", k=1)
+    made.happen("B", k=2)
+    assert [each.attributes for each in made.app.composites("q")] == [{"k": 1}]
