@@ -1,4 +1,4 @@
-"""`distced demo`: composite events of the Active Office, or of a carrier's network, detected live."""
+"""`distced demo`: composite events of the Active Office, of a carrier's network, or of machines, detected live."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ def demo(
     ] = 60.0,
     seed: SeedOption = 41,
     scenario: Annotated[
-        Literal["office", "alarms"],
-        typer.Option(help="The Active Office, or fault monitoring of a carrier's network.", show_choices=True),
+        Literal["office", "alarms", "upgrades"],
+        typer.Option(
+            help="The Active Office, fault monitoring of a carrier's network, or upgrades of machines, in CEDR.",
+            show_choices=True,
+        ),
     ] = "office",
     input_: Annotated[
         Path | None,
@@ -86,6 +89,8 @@ def demo(
 
       distced demo --scenario alarms --speed 120
 
+      distced demo --scenario upgrades --minutes 240 --speed 600
+
       distced demo --port 1884
 
       distced demo --input reports/demo/events.jsonl.gz --no-ray
@@ -100,7 +105,7 @@ def demo(
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import display as shown
-    from distced.simulations.demo.feed import alarm_feed, office_feed, recorded_alarm_feed, recorded_feed
+    from distced.simulations.demo.feed import alarm_feed, office_feed, recorded_alarm_feed, recorded_feed, upgrade_feed
     from distced.simulations.demo.node_counters import NodeCounters
     from distced.simulations.demo.session import DemoSession, questions
 
@@ -122,10 +127,11 @@ def demo(
         raise BusError("no broker nodes at a server that is started here", advice="name their server with --server")
     check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, causes, links, *(patterns or ())])
     actors = bool(nodes) and use_ray(ray)
-    if scenario == "office":
+    if scenario != "alarms":
         if causes is not None or links is not None:
             raise DistcedError("causal edges or links without alarms", advice="add --scenario alarms")
-        feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
+        made = office_feed if scenario == "office" else upgrade_feed
+        feed = made(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     elif input_ is None:
         if causes is not None or links is not None:
             raise DistcedError("causal edges or links without a recording", advice="name it with --input")

@@ -1,4 +1,5 @@
-"""Feeds of the demonstration: the Active Office, a carrier network, or a recording, in steps of virtual time."""
+"""Feeds of the demonstration: the Active Office, a carrier network, machines that are upgraded, or a recording, in
+steps of virtual time."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ from distced.simulations.carrier import (
 )
 from distced.simulations.office import ActiveOffice, OfficeStep
 from distced.simulations.office.sensors import TYPES
+from distced.simulations.upgrades import QUERIES, MachineFleet, read_queries
+from distced.simulations.upgrades import TYPES as UPGRADE_TYPES
 
 TICK: Final = SECOND
 
@@ -45,7 +48,8 @@ class DemoFeed:
         sources: the types each source publishes, by name.
         steps: steps of virtual time, each with its published events; to be iterated once.
         places: returns the present place of each person; empty where unknown.
-        patterns: pattern files of this feed by name; those of the Active Office where empty.
+        patterns: pattern files of this feed by name, in another language by its ending; those of the Active Office
+            where empty.
         root_causes: compares composite events with the truth, from these and all events; None where there is none.
     """
 
@@ -91,6 +95,14 @@ def alarm_feed(seed: int, minutes: float) -> DemoFeed:
         patterns=fault_patterns(network),
         root_causes=lambda composites, events: evaluated(composites, alarms.truth),
     )
+
+
+def upgrade_feed(seed: int, minutes: float) -> DemoFeed:
+    """Machines that are upgraded, for a number of minutes of virtual time, with the queries of the CEDR article."""
+    fleet = MachineFleet(Random(seed))
+    title = f"upgrades of {len(fleet.machines)} machines, seed {seed}, {minutes:g} minutes"
+    steps = fleet.run(round(minutes * MINUTE))
+    return DemoFeed(title, fleet.now, list(UPGRADE_TYPES), fleet.sources, steps, patterns={QUERIES: read_queries()})
 
 
 def recorded_alarm_feed(path: Path, mapping: Path, causes: Path, links: Path | None) -> DemoFeed:

@@ -19,9 +19,10 @@ from threading import Lock
 from typing import Final
 
 from distced.detectors.compiler import Compiled, compile_publication, register_derived
+from distced.detectors.frontends.languages import language_of_file
 from distced.detectors.language.inlining import inline_file
 from distced.detectors.language.parser import parse_file
-from distced.detectors.pattern_files import read_source
+from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.client.client import Client, Source
 from distced.middleware.client.quality import QualityOfService
@@ -40,28 +41,42 @@ PATIENCE: Final = 60.0
 
 @dataclass(frozen=True)
 class Question:
-    """A pattern of the demonstration, named after the type it publishes, or its file."""
+    """A pattern of the demonstration, named after the type it publishes, or its file.
+
+    Attributes:
+        text, language, query: as it is subscribed to.
+    """
 
     name: str
     compiled: Compiled
+    text: str
+    language: str = ""
+    query: str = ""
 
 
 def questions(
     types: Iterable[EventType], files: Sequence[Path], patterns: Mapping[str, str] | None = None
 ) -> tuple[list[Question], list[EventType]]:
     """Patterns of files, or those of a feed by name, or of both scenarios of the office, and the derived types of their
-    files."""
+    files. A name with the ending of another language is that of a text in it."""
     registry = TypeRegistry(types)
     usual = patterns or {name: read_scenario(name) for name in DEFAULT}
     texts = [(path.name, read_source(path).text) for path in files] or list(usual.items())
     before = {each.name for each in registry}
     asked: list[Question] = []
     for name, text in texts:
+        if language := language_of_file(name):
+            patterns_of = compile_source(PatternSource(text, name, language), registry)
+            for query, compiled in zip(patterns_of.results, patterns_of.compiled, strict=True):
+                asked.append(Question(query, compiled, text, language, query))
+                registry.register(compiled.publishes)
+                before.add(compiled.publishes.name)
+            continue
         file = parse_file(text)
         register_derived(file, registry)
         for publication in inline_file(file, text=text):
             compiled = compile_publication(publication, registry, text=text)
-            asked.append(Question(compiled.publishes.name or name, compiled))
+            asked.append(Question(compiled.publishes.name or name, compiled, compiled.text))
             if compiled.publishes.name:
                 registry.register(compiled.publishes)
                 before.add(compiled.publishes.name)
@@ -164,7 +179,10 @@ class DemoSession:
         quality = QualityOfService(constituents=True)
         for client, question in zip(cycle(self.clients), self.questions, strict=False):
             receive = partial(self._receive, question.name)
-            self.subscriptions.append(client.subscribe(question.compiled.text, receive, quality=quality))
+            subscription = client.subscribe(
+                question.text, receive, quality=quality, language=question.language, query=question.query
+            )
+            self.subscriptions.append(subscription)
 
     def run(self, watch: Callable[[DemoProgress], None]) -> None:
         """Publish at the requested speed until the feed ends; `watch` is called after each step."""
