@@ -26,7 +26,7 @@ def check_size(compiled: Compiled, limits: SubscriptionLimits) -> None:
     _check("operators in the conditions for one event", cost, limits.guard, advice, "--max-guard")
     if limits.nesting < MOST_NESTED:
         try:
-            check_depth(compiled.publication.pattern, text=compiled.text, most_nested=limits.nesting)
+            check_depth(compiled.publication.pattern, text=compiled.source, most_nested=limits.nesting)
         except DistcedError as error:
             advice = f"{error.advice}; or start nodes with --max-nesting"
             raise LimitError(

@@ -369,9 +369,12 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
+        language: str = "",
     ) -> list[AsyncSubscription]:
         """Subscribe to many patterns at once; see `Client.subscribe_many`. Where cancelled, all are ended."""
         made = [AsyncSubscription(self, *each) for each in self._requested_many(patterns, quality)]
+        for each in made:
+            each.language = language
         self._driver.subscriptions.update((each.id, each) for each in made)
         errors: dict[str, DistcedError] = {}
         try:

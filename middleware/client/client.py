@@ -569,19 +569,22 @@ class Client(BaseClient[ClientDriver, "Source"]):
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
+        language: str = "",
     ) -> list[Subscription]:
         """Subscribe to many patterns at once, in far less time than one after the other; in their order.
 
         Args:
             patterns: each as of `subscribe`.
             quality: as of `subscribe`.
-            definitions: as of `subscribe`.
+            definitions, language: as of `subscribe`.
             callback: called with each event and its subscription, on one thread for all.
 
         Raises:
             SubscriptionsError: some were refused; the others stand, and are named by the error.
         """
         made = [self._subscription(self, *each, None) for each in self._requested_many(patterns, quality)]
+        for each in made:
+            each.language = language
         if callback is not None:
             self._share_callback(made, callback)
         self._driver.subscriptions.update((each.id, each) for each in made)

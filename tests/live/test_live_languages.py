@@ -47,7 +47,10 @@ def test_queries_of_a_text_are_detected_and_read_each_other(mosquitto: Server, r
                 client.subscribe(QUERIES, language="cel")
             with pytest.raises(SubscriptionError, match=r"no attribute volume.*line 1, column 8"):
                 client.subscribe("SELECT volume FROM Stock", language="cel")
+            above = [f"SELECT name FROM FILTER{{price > {each}}} Stock" for each in (11, 12)]
+            many = client.subscribe_many(above, language="cel")
             source.publish(*quotes(source), watermark=100)
+            assert [each.get(timeout=20.0) is not None for each in many] == [True, True]
             met, highs = two.get(timeout=20.0), [high.get(timeout=20.0) for _ in range(3)]
             assert met is not None and met.attributes == {"one": 11, "other": 13}
             assert sorted(each.attributes["price"] for each in highs if each) == [11, 12, 13]
