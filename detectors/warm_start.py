@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import distced
-from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern
 from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.model.events import Event
 
@@ -37,6 +37,10 @@ _TEXT: Final = (
     "([A as x], [B where k == x.k and v > x.v] | [T]) @ T = 5ns ; ~[D]* [C where v >= 0 <= C] within 1us by k"
     " -> Out(k = x.k)"
 )
+_STAGES: Final = """type W = A with (m = avg(v / 2) over 200ns, d = distinct(v) over 200ns, x = max(v) over 200ns) by k
+type T = A with (half = floor(k)) every 200ns by half
+type U = T at most 1 per 200ns by half
+[W where m > d + x] ; [U]"""
 _EVENTS: Final = 3_000
 _BATCH: Final = 500
 
@@ -140,6 +144,13 @@ def warm() -> None:
     many.let_go_soon()
     many.feed(_events(_EVENTS, _EVENTS + _BATCH))
     many.finish()
+    # Stages before the automata, with more keys and values than there is room for at first.
+    (pattern,) = compile_file(_STAGES)
+    engine = ColumnarEngine([pattern])
+    for start in range(0, _EVENTS, _BATCH):
+        keyed = [Event("A", at, at, "warm", at, {"k": at / 2, "v": at}) for at in range(start, start + _BATCH)]
+        engine.feed(keyed)
+        engine = _renewed(pattern, engine)
 
 
 def _events(begin: int, end: int) -> list[Event]:

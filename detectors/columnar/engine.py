@@ -14,7 +14,9 @@ from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.cascade import Cascade
 from distced.detectors.columnar.handover import hand_over, take_over
 from distced.detectors.columnar.loop import Kinds, Loop
+from distced.detectors.columnar.program.stages import ColumnStages, are_columnar
 from distced.detectors.columnar.program.units import supports
+from distced.detectors.columnar.python_calls import Callback
 from distced.detectors.columnar.results.matches import Matches
 from distced.detectors.columnar.results.store import look_soon
 from distced.detectors.compiler import Compiled
@@ -24,7 +26,7 @@ from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size, values_size
-from distced.detectors.stepwise.throttling import Stage, computers_of, mark, stage_of
+from distced.detectors.stepwise.throttling import Computer, Stage, computers_of, go_on_from, mark, stage_of
 from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
@@ -37,8 +39,9 @@ class ColumnarEngine:
     Attributes:
         cascade: stages of compiled loops; None without any.
         beside: stepwise engine for other patterns; None without any.
-        throttlers: of outside events, each after those it builds on.
-        computers: of the values of computed keys of outside events.
+        stages: by column, of outside events; None without any, and where some run event by event.
+        throttlers: of outside events, each after those it builds on, event by event.
+        computers: of the values of computed keys of outside events, event by event.
         by_instants: whether events wait for the end of their instant.
         with_clock: whether results may depend on the clock.
     """
@@ -57,9 +60,18 @@ class ColumnarEngine:
         self._looped = [each for each in in_order(self.patterns) if id(each) not in beside]
         self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, derivations=derivations) if others else None
-        self.throttlers = [] if self.cascade is None else _throttlers(self._looped)
-        self.computers = () if self.cascade is None else computers_of(self._looped)
+        throttlings = {each.mark: each for pattern in self._looped for each in pattern.throttlings}
+        computations = {each.mark: each for pattern in self._looped for each in pattern.computations}
+        self.stages: ColumnStages | None = None
+        self.throttlers: list[Stage] = []
+        self.computers: tuple[Computer, ...] = ()
+        if (throttlings or computations) and are_columnar([*throttlings.values()], [*computations.values()]):
+            self.stages = ColumnStages([*throttlings.values()], [*computations.values()], Callback)
+        else:
+            self.throttlers = list(map(stage_of, throttlings.values()))
+            self.computers = computers_of(self._looped)
         computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
+        # Types whose events are marked one by one.
         self._throttled = computed.union(*(each.types for each in self.throttlers))
         # Where some wait for the end of an instant all do, so that there is one place to go on from.
         self.by_instants = self.cascade is not None and (
@@ -94,7 +106,7 @@ class ColumnarEngine:
             return self._stepwise(lambda engine: engine.feed(events))
         if not self.by_instants:
             found = [] if self.beside is None else self.beside.feed(events)
-            return self._found(found + self.cascade.run(Batch.of_events(self._marked(events)), None))
+            return self._found(found + self.cascade.run(self._batch(events), None))
         events = [*self._pending, *events]
         last = next(place for place, each in enumerate(events) if each.hi == events[-1].hi)
         self._pending = events[last:]
@@ -106,12 +118,12 @@ class ColumnarEngine:
             events = [batch.event(place) for place in range(len(batch))]
             return [*self.feed(events), *self.advance(until)]
         self._clock = max(self._clock, until)
-        return self._found(self.cascade.run(batch, until))
+        return self._found(self.cascade.run(batch if self.stages is None else self.stages.marked(batch), until))
 
     def feed_batch(self, batch: Batch) -> Matches:
         """Consume a batch in order, behind all events consumed; detections as arrays. Independent patterns only."""
         loop = self.loop
-        if loop is None or self.beside is not None or self.by_instants or self._throttled:
+        if loop is None or self.beside is not None or self.by_instants or self._throttled or self.stages is not None:
             raise ValueError("some patterns are not run by themselves in the compiled loop")
         latest = loop.latest
         if len(batch) and latest is not None and batch.hi[0] < latest.hi:
@@ -180,11 +192,11 @@ class ColumnarEngine:
         """A stepwise engine that continues from here; this one must not be used afterwards."""
         engine = StepwiseEngine(self.patterns, self._kinds, derivations=self._derivations)
         engine.clock, engine.late, engine.pending = self.clock, self._late, self._pending
-        passed = {each.throttling.mark: each.passed for each in self.throttlers}
+        passed = {each.throttling.mark: each for each in self.throttlers}
         if self.beside is not None:
             if self.cascade is None:
                 engine.late, engine.pending = self.beside.late, self.beside.pending
-            passed = {each.throttling.mark: each.passed for each in self.beside.throttlers} | passed
+            passed = {each.throttling.mark: each for each in self.beside.throttlers} | passed
             theirs = {(id(unit.matcher.automaton), unit.matcher.constants): unit for unit in self.beside.units}
             for unit in engine.units:
                 other = theirs.get((id(unit.matcher.automaton), unit.matcher.constants))
@@ -194,7 +206,10 @@ class ColumnarEngine:
             if engine.clocks is not None and self.beside.clocks is not None:
                 engine.clocks.unpack(self.beside.clocks.packed())
         for throttler in engine.throttlers:
-            throttler.passed = passed[throttler.throttling.mark]
+            if (known := passed.get(throttler.throttling.mark)) is not None:
+                go_on_from(throttler, known)
+        if self.stages is not None:
+            self.stages.hand_over(engine.throttlers)
         if self.cascade is not None:
             for loop, matchers in self._matchers(engine):
                 hand_over(loop, matchers)
@@ -205,17 +220,18 @@ class ColumnarEngine:
     def go_on_from(self, engine: StepwiseEngine) -> None:
         """Continue from a stepwise engine of the same patterns, which must not be used afterwards."""
         self._clock, self._late, self._pending = engine.clock, engine.late, engine.pending
-        passed = {each.throttling.mark: each.passed for each in engine.throttlers}
-        packed = {each.throttling.mark: each.packed for each in engine.throttlers}
+        passed = {each.throttling.mark: each for each in engine.throttlers}
         for throttler in self.throttlers:
             # Those beside have theirs.
-            throttler.unpack(dict(packed[throttler.throttling.mark]()))
+            throttler.unpack(dict(passed[throttler.throttling.mark].packed()))
+        if self.stages is not None:
+            self.stages.take_over(engine.throttlers)
         if self.beside is not None:
             self.beside.clock = engine.clock
             if self.cascade is None:
                 self.beside.late, self.beside.pending = engine.late, engine.pending
             for throttler in self.beside.throttlers:
-                throttler.passed = passed[throttler.throttling.mark]
+                go_on_from(throttler, passed[throttler.throttling.mark])
             theirs = {(id(unit.matcher.automaton), unit.matcher.constants): unit for unit in engine.units}
             for unit in self.beside.units:
                 other = theirs[id(unit.matcher.automaton), unit.matcher.constants]
@@ -277,7 +293,7 @@ class ColumnarEngine:
         for stage in () if self.cascade is None else self.cascade.stages:
             loop = stage.loop
             memory += loop.memory()[0] + loop.store.held * EVENT + sum(map(len, loop.texts.texts))
-        memory += values_size(self.throttlers)
+        memory += values_size(self.throttlers) + (0 if self.stages is None else self.stages.memory())
         if self.beside is not None:
             memory += state_size(self.beside).memory
         return StateSize(memory, memory // max(self.live_instances(), 1))
@@ -288,18 +304,19 @@ class ColumnarEngine:
         found: list[CompositeEvent] = []
         if self.beside is not None:
             found = [*self.beside.feed(events), *self.beside.advance(until)]
-        return found if self.cascade is None else found + self.cascade.run(Batch.of_events(self._marked(events)), until)
+        return found if self.cascade is None else found + self.cascade.run(self._batch(events), until)
 
-    def _marked(self, events: list[Event]) -> list[Event]:
+    def _batch(self, events: list[Event]) -> Batch:
         """Events for the loops, with the marks of their stages; without those of clocks, which a stepwise engine before
         this one may have left among those that wait, and `any` does not hold."""
         if self.beside is not None and self.beside.clocks is not None:
             events = [each for each in events if not is_clock(each.type)]
-        if not self._throttled:
-            return events
-        return [
-            mark(self.throttlers, each, self.computers) if each.type in self._throttled else each for each in events
-        ]
+        if self._throttled:
+            events = [
+                mark(self.throttlers, each, self.computers) if each.type in self._throttled else each for each in events
+            ]
+        batch = Batch.of_events(events)
+        return batch if self.stages is None else self.stages.marked(batch)
 
     def _is_late(self, events: list[Event]) -> bool:
         """Whether an event belongs before the clock, or waits; the loops take events in order only."""
@@ -345,7 +362,7 @@ class ColumnarEngine:
     def _found(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        return [as_published(each) for each in found] if self._throttled else found
+        return [as_published(each) for each in found] if self._throttled or self.stages is not None else found
 
 
 def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
@@ -373,12 +390,6 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
             break
         others += more
     return others
-
-
-def _throttlers(patterns: Sequence[Compiled]) -> list[Stage]:
-    """Stages of patterns that look at external events only; the others run beside."""
-    throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-    return list(map(stage_of, throttlings.values()))
 
 
 def _rise(events: Sequence[Event]) -> bool:

@@ -6,6 +6,7 @@ arrays, which numba takes apart into 150 words per call, half the compile time o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
@@ -187,6 +188,54 @@ def empty_state() -> LoopState:
     state.counters[word_offsets.C_CROWD] = 524_288
     state.counters[word_offsets.C_STOP] = word_offsets.LATEST
     state.counters[word_offsets.C_DUE] = word_offsets.NONE
+    return state
+
+
+class StageState(ArrayBundle):
+    """Arrays of a stage before the automata.
+
+    Attributes:
+        table: first slot of each hash and one more.
+        keys: tag and bits of each value of the key, by slot.
+        windows, limbs: windows of keys by slot, and their sums.
+        ring: values of all windows in order, at their positions by the length of the ring.
+        distinct, distinct_table: distinct values in windows, and the first of each hash and one more.
+        columns: of the values of the key.
+        key, scratch: the key, and the sum, at hand.
+        counters: as in `word_offsets`.
+    """
+
+    table: Words
+    keys: Annotated[Words, ANY]
+    windows: Annotated[Words, word_offsets.WINDOW]
+    limbs: Annotated[Words, word_offsets.LIMBS]
+    ring: Annotated[Words, word_offsets.RING]
+    distinct: Annotated[Words, word_offsets.DISTINCT_VALUE]
+    distinct_table: Words
+    columns: Words
+    key: Words
+    scratch: Words
+    counters: Words
+
+
+def empty_stage(columns: Sequence[int], *, sums: bool = False) -> StageState:
+    """The initial state of a stage, keyed by some columns; `sums`: whether it needs limbs."""
+    width = 2 * len(columns)
+    state = StageState(
+        table=np.zeros(FIRST, np.int64),
+        keys=np.zeros((FIRST, max(width, 1)), np.int64),
+        windows=np.zeros((FIRST, word_offsets.WINDOW), np.int64),
+        limbs=np.zeros((FIRST if sums else 1, word_offsets.LIMBS), np.int64),
+        ring=np.zeros((FIRST, word_offsets.RING), np.int64),
+        distinct=np.zeros((FIRST, word_offsets.DISTINCT_VALUE), np.int64),
+        distinct_table=np.zeros(FIRST, np.int64),
+        columns=np.array(columns, np.int64),
+        key=np.zeros(max(width, 1), np.int64),
+        scratch=np.zeros(word_offsets.LIMBS + 2, np.int64),
+        counters=np.zeros(word_offsets.STAGE_COUNTERS, np.int64),
+    )
+    state.counters[word_offsets.C_SLOT_FREE] = state.counters[word_offsets.C_DISTINCT_FREE] = -1
+    state.counters[word_offsets.C_LAST] = word_offsets.NONE
     return state
 
 

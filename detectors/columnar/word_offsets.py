@@ -244,3 +244,61 @@ DONE: Final = 0
 ROOM: Final = 1  # stop reason: an array is full
 LOOK: Final = 2  # stop reason: as many instances were touched as may be before the next look at the limits
 OFTEN: Final = 3  # stop reason: time events come again more often than may be
+
+# Stages before the automata: a slot of a key.
+W_HASH: Final = 0
+W_NEXT: Final = 1  # the next slot of a hash, or the next free one; -1 for none
+W_LIVE: Final = 2
+W_COUNT: Final = 3  # number of values in the window
+W_FLOATS: Final = 4  # of which are floats, infinite, and infinite and negative
+W_PLUS: Final = 5
+W_MINUS: Final = 6
+W_LOW: Final = 7  # the first and the last limb of its sum that may not be 0
+W_HIGH: Final = 8
+W_FIRST: Final = 9  # positions of its first and last value in the ring; -1 for none
+W_LAST: Final = 10
+W_DISTINCT: Final = 11
+WINDOW: Final = 12
+W_VALUE: Final = W_COUNT  # of a throttled type: the interval of the event that passed last, or its `hi`
+
+LIMBS: Final = 68
+"""Limbs of a sum: as many as the range of floats needs, and for what is carried from the last."""
+
+# A value in the ring.
+G_HI: Final = 0
+G_SLOT: Final = 1  # of its window; -1 where it does not matter any more
+G_TAG: Final = 2
+G_BITS: Final = 3
+G_PREVIOUS: Final = 4  # positions of the values before and behind it in its window; or its distinct value
+G_NEXT: Final = 5
+RING: Final = 6
+
+# A distinct value in a window.
+D_SLOT: Final = 0
+D_TAG: Final = 1
+D_BITS: Final = 2
+D_COUNT: Final = 3
+D_NEXT: Final = 4
+DISTINCT_VALUE: Final = 5
+
+# Counters of a stage.
+C_STAGE_EVENT: Final = 0  # resume point
+C_SLOT_FREE: Final = 1  # the first free slot; -1 for none
+C_SLOTS: Final = 2  # number of slots used, and of those with a key
+C_SLOTS_LIVE: Final = 3
+C_RING_BEGIN: Final = 4
+C_RING_END: Final = 5
+C_DISTINCT_FREE: Final = 6
+C_DISTINCT: Final = 7
+C_LAST: Final = 8  # end of the last event, ns
+C_SWEEP: Final = 9  # number of keys at which those that no longer matter are dropped
+STAGE_COUNTERS: Final = 10
+
+# Functions over windows.
+COUNT: Final = 0
+SUM: Final = 1
+AVG: Final = 2
+MIN: Final = 3
+MAX: Final = 4
+FIRST_VALUE: Final = 5
+DISTINCT: Final = 6

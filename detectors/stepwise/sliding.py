@@ -10,7 +10,7 @@ two stacks of partial sums, which forget, but whose rounding depends on where th
 from __future__ import annotations
 
 from collections import deque
-from math import inf, isinf
+from math import inf, isinf, nan
 from typing import Any, Final
 
 from distced.detectors.language.derived import Throttling
@@ -19,6 +19,9 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.sets import values
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+
+LARGE: Final = 2.0**1000
+"""Bound of floats, times a power of two, that are surely finite."""
 
 
 class _Window:
@@ -47,6 +50,26 @@ class _Window:
         """The number of values that are not null."""
         return len(self.kept)
 
+    def step(self, begin: int, hi: int, value: Attribute) -> Attribute:
+        """`expire`, `come` and `value` in one, for each event."""
+        kept = self.kept
+        while kept and kept[0][0] < begin:
+            self.gone(kept.popleft()[1])
+        self.come(hi, value)
+        return self.value()
+
+
+class _Count(_Window):
+    __slots__ = ()
+
+    def step(self, begin: int, hi: int, value: Attribute) -> Attribute:
+        kept = self.kept
+        while kept and kept[0][0] < begin:
+            kept.popleft()
+        if value is not None:
+            kept.append((hi, value))
+        return len(kept)
+
 
 class _First(_Window):
     __slots__ = ()
@@ -62,45 +85,74 @@ class _Sum(_Window):
     """Exact sum of numbers: in units of 2 to the minus `exponent`, of which each finite float so far is a multiple, and
     the infinite ones by themselves."""
 
-    __slots__ = ("exponent", "floats", "infinite", "units")
+    __slots__ = ("exponent", "floats", "infinite", "scale", "units")
 
     def __init__(self) -> None:
         super().__init__()
         self.exponent = self.units = self.floats = 0
+        self.scale = 1.0
         self.infinite = {inf: 0, -inf: 0}
 
     def come(self, hi: int, value: Attribute) -> None:
         kind = type(value)
-        if kind is int:
-            self.kept.append((hi, value))
-            self.units += value << self.exponent  # type: ignore[operator]
-        elif kind is float:
+        if kind is float:
             self.kept.append((hi, value))
             self.floats += 1
-            self._add(value)  # type: ignore[arg-type]
+            # It may make the units finer.
+            units = self._units(value)  # type: ignore[arg-type]
+            self.units += units
+        elif kind is int:
+            self.kept.append((hi, value))
+            self.units += value << self.exponent  # type: ignore[operator]
 
     def gone(self, value: Any) -> None:
-        if type(value) is int:
-            self.units -= value << self.exponent
-        else:
+        if type(value) is float:
             self.floats -= 1
             if isinf(value):
                 self.infinite[value] -= 1
             else:
-                self._add(-value)
+                self.units -= self._units(value)
+        else:
+            self.units -= value << self.exponent
 
-    def _add(self, value: float) -> None:
-        try:
-            numerator, denominator = value.as_integer_ratio()
-        except OverflowError:
+    def step(self, begin: int, hi: int, value: Attribute) -> Attribute:
+        # The common case without a call.
+        kept, scale = self.kept, self.scale
+        while kept and kept[0][0] < begin:
+            gone = kept.popleft()[1]
+            if type(gone) is float and -LARGE < (scaled := gone * scale) < LARGE and (units := int(scaled)) == scaled:
+                self.floats -= 1
+                self.units -= units
+            else:
+                self.gone(gone)
+        if type(value) is float and -LARGE < (scaled := value * scale) < LARGE and (units := int(scaled)) == scaled:
+            kept.append((hi, value))
+            self.floats += 1
+            self.units += units
+        else:
+            self.come(hi, value)
+        return self.value()
+
+    def _units(self, value: float) -> int:
+        """A float in units, which become finer where it is no multiple; 0 for an infinite one, which is counted."""
+        scaled = value * self.scale
+        if scaled < LARGE and scaled > -LARGE:
+            # A product with a power of two is exact; this takes half of the time.
+            units = int(scaled)
+            if units == scaled:
+                return units
+        elif isinf(value):
             self.infinite[value] += 1
-            return
+            return 0
+        numerator, denominator = value.as_integer_ratio()
         finer = denominator.bit_length() - 1 - self.exponent
         if finer <= 0:
-            self.units += numerator << -finer
-        else:
-            self.exponent += finer
-            self.units = (self.units << finer) + numerator
+            return numerator << -finer
+        self.exponent += finer
+        # Beyond, no product is right.
+        self.scale = 2.0**self.exponent if self.exponent < 1024 else nan
+        self.units <<= finer
+        return numerator
 
     def value(self) -> Attribute:
         return self.rounded(1) if self.floats else values.number(self.units >> self.exponent)
@@ -172,7 +224,7 @@ class _Distinct(_Window):
 
 
 _WINDOWS: Final[dict[str, type[_Window]]] = {
-    "count": _Window,
+    "count": _Count,
     "sum": _Sum,
     "avg": _Mean,
     "min": _Least,
@@ -183,7 +235,11 @@ _WINDOWS: Final[dict[str, type[_Window]]] = {
 
 
 class SlidingAggregate:
-    """Stage that puts the value of an aggregate beside each event; `passed` are the windows by key."""
+    """Stage that puts the value of an aggregate beside each event; `passed` are the windows by key.
+
+    By best effort a late event counts as if it ended with the last one before it, `latest`, ns, in place of its own
+    time: so what is in a window does not depend on when others were looked at.
+    """
 
     def __init__(self, throttling: Throttling) -> None:
         assert throttling.sliding is not None
@@ -195,7 +251,7 @@ class SlidingAggregate:
         self._condition = compile_condition(throttling.condition, Scope())
         self._value = compile_value(throttling.sliding.argument, Scope())
         self._key = key_of(throttling.by) if throttling.by else None
-        self._sweep_at = INSTANT_MIN
+        self.latest = self._sweep_at = INSTANT_MIN
 
     def value(self, event: Event) -> Attribute:
         """The aggregate of the events up to this one; null for an event that is not of the type or has no key."""
@@ -204,17 +260,19 @@ class SlidingAggregate:
         key = self._key(event) if self._key is not None else ()
         if key is None:
             return None
-        begin = event.hi - self._length
+        hi = event.hi
+        if hi > self.latest:
+            self.latest = hi
+        else:
+            hi = self.latest
         window = self.passed.get(key)
         if window is None:
             window = self.passed[key] = self._new()
-        window.expire(begin)
-        window.come(event.hi, self._value(event, (), ()))
-        if event.hi >= self._sweep_at:
+        found: Attribute = window.step(hi - self._length, hi, self._value(event, (), ()))
+        if hi >= self._sweep_at:
             # Each key is looked at once in the length of a window.
-            self._sweep_at = event.hi + self._length
-            self._sweep(begin)
-        found: Attribute = window.value()
+            self._sweep_at = hi + self._length
+            self._sweep(hi - self._length)
         return found
 
     def _sweep(self, begin: int) -> None:
@@ -223,13 +281,20 @@ class SlidingAggregate:
         self.passed = {key: window for key, window in self.passed.items() if window.kept}
 
     def packed(self) -> dict[object, Any]:
-        """The state as values, for a snapshot."""
-        return {key: list(window.kept) for key, window in self.passed.items()}
+        """The state as values, for a snapshot; `latest` by no key."""
+        found: dict[object, Any] = {key: list(window.kept) for key, window in self.passed.items() if window.kept}
+        return found if self.latest == INSTANT_MIN else {**found, None: self.latest}
 
     def unpack(self, passed: dict[object, Any]) -> None:
         """Continue from a state."""
         self.passed = {}
+        self.latest = INSTANT_MIN
         for key, kept in passed.items():
+            if key is None:
+                self.latest = max(kept, self.latest)
+                continue
             window = self.passed[key] = self._new()
             for hi, value in kept:
                 window.come(hi, value)
+                # Those of a snapshot without the latest have come in order, but for late ones.
+                self.latest = max(hi, self.latest)

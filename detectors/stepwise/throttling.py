@@ -101,6 +101,13 @@ def stage_of(throttling: Throttling) -> Stage:
     return Throttler(throttling) if throttling.sliding is None else SlidingAggregate(throttling)
 
 
+def go_on_from(stage: Stage, other: Stage) -> None:
+    """Continue from another stage of the same throttling, which must not be used afterwards."""
+    stage.passed = other.passed
+    if isinstance(stage, SlidingAggregate) and isinstance(other, SlidingAggregate):
+        stage.latest = other.latest
+
+
 def mark(throttlers: Iterable[Stage], event: Event, computers: Sequence[Computer] = ()) -> Event:
     """The event with the values of computed keys, and with the marks of all throttlings it passes, in the order of
     their dependence."""
@@ -108,9 +115,14 @@ def mark(throttlers: Iterable[Stage], event: Event, computers: Sequence[Computer
         computed = {each.computation.mark: each.value(event) for each in computers if each.computes(event.type)}
         if computed:
             event = structs.replace(event, attributes=event.attributes | computed)
+    marked = False
     for throttler in throttlers:
         if event.type in throttler.types and (value := throttler.value(event)) is not None:
-            attributes = {**event.attributes, throttler.throttling.mark: value}
+            if marked:
+                # It is seen here alone so far.
+                event.attributes[throttler.throttling.mark] = value
+                continue
+            marked, attributes = True, {**event.attributes, throttler.throttling.mark: value}
             if event.__class__ is Event:
                 # In a third of the time.
                 event = Event(event.type, event.lo, event.hi, event.source, event.seq, attributes)

@@ -79,6 +79,15 @@ def bench_seq3(events: EventsOption = 200_000, rounds: RoundsOption = 3) -> None
     """
 
 
+@_benchmark()
+def bench_sliding(events: EventsOption = 200_000, rounds: RoundsOption = 3) -> None:
+    """Aggregates over sliding windows, and throttled types: both engines, and Python written by hand.
+
+    The best round of each counts, in processor time; the cost of the pattern without the aggregate is subtracted. The
+    exit code is 1 where the engines give different values.
+    """
+
+
 @_benchmark(steps=True)
 def bench_plan(
     atoms: Annotated[int, _number("Atoms of each pattern.", 10)] = 100,

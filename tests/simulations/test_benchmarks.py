@@ -20,6 +20,7 @@ from distced.simulations.benchmarks import (
     live,
     many_subscriptions,
     recovery,
+    sliding,
     soak,
 )
 from distced.simulations.benchmarks.cli import bench
@@ -68,6 +69,23 @@ def test_double_top_finds_the_same_by_both_formulations() -> None:
     assert [each.found for each in figures[:2]] == [figures[0].found] * 2 and figures[0].found > 0
     assert all(each.stepwise_memory > 0 for each in figures)
     assert double_top.report(figures).sound
+
+
+@needs_matplotlib
+def test_verb_sliding_finds_the_same_values(tmp_path: Path) -> None:
+    arguments = ["sliding", "--events", "70000", "--rounds", "1", "--report", str(tmp_path), "--json"]
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["figures"]
+    assert all(each["same"] for each in figures)
+    above = sum(each.attributes["temp"] > sliding.LIMIT for each in sliding.make_events(70_000))
+    assert {each["matches"] for each in figures if each["aggregate"] in sliding.AGGREGATES} == {above}
+    ElementTree.parse(tmp_path / "sliding.svg")
+
+
+def test_sliding_reports_other_values() -> None:
+    figure = sliding.SlidingFigure("sum", "columnar", 1, 1, False, 1.0, 1.0, None)
+    assert sliding.report([figure]).faults == ["sum, columnar: other values than those of the stepwise engine"]
 
 
 @needs_matplotlib
