@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from distced.detectors.frontends import algebra, cedr, cel
+from distced.detectors.frontends import algebra, cedmos, cedr, cel
 from distced.detectors.frontends.translation import Translate, Translation
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
@@ -33,6 +33,7 @@ LANGUAGES: Final = {
     for each in (
         Language("cel", "Cayuga Event Language", cel.translate),
         Language("algebra", "Cayuga algebra", algebra.translate),
+        Language("cedmos", "Complex Event Detection and Monitoring System", cedmos.translate),
         Language("cedr", "Complex Event Detection and Response", cedr.translate),
     )
 }  # fmt: skip
