@@ -49,6 +49,7 @@ _CROWD: Final = 8
 _NONE_BORN: Final[list[Instance]] = []
 _NO_ATTRIBUTES: Final[dict[str, Attribute]] = {}
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
+_NO_TIMERS: Final[frozenset[int]] = frozenset()
 
 
 ALL_KEYS: Final = object()
@@ -139,7 +140,10 @@ class Matcher:
         self._latest_hi = BEFORE_ALL
         # Whether the input has ended, so that no time event recurs.
         self.ended = False
-        self._recurring = {place for place, each in enumerate(automaton.timers) if isinstance(each.when, Recurring)}
+        self._recurring = _NO_TIMERS
+        if automaton.timers:
+            timers = enumerate(automaton.timers)
+            self._recurring = frozenset(place for place, each in timers if isinstance(each.when, Recurring))
         self._born = _NONE_BORN
         self.limits = UNLIMITED
         # Instances that one event may concern, and `touched` at which the work of this call is beyond the limit.
