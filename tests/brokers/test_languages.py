@@ -116,3 +116,17 @@ def test_state_of_a_text_is_kept_by_nodes() -> None:
     made.happen("A", k=1)
     made.happen("B", k=2)
     assert [each.attributes for each in made.app.composites("q")] == [{"k": 1}]
+
+
+def test_pattern_that_is_longer_than_its_text_moves() -> None:
+    made = scene()
+    made.app.register(*(EventType(name, {"k": "number", "v": "number"}) for name in "CDE"))
+    made.network.run()
+    text = "Q: Out EVENT_PATTERN ALL(A a, B b, C c, D d, E e) WHERE CorrelationKey(k, Unique) LIFETIME 1 d"
+    made.subscribe("q", text, language="cedr")
+    assert [len(core) > 10_000 for texts in made.hosted.values() for core in texts] == [True]
+    (core,) = (core for texts in made.hosted.values() for core in texts)
+    target = next(each for each in made.nodes if each is not made.host_of(core))
+    made.network.publish(administration_topic("move", made.app.detector("q")), encode(MoveRequest(target.name)))
+    made.network.run()
+    assert made.host_of(core) is target

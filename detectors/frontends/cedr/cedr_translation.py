@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distced.detectors.frontends.cedr import cedr_tree as tree
 from distced.detectors.frontends.cedr.branches import (
@@ -174,7 +174,7 @@ class _Query:
                 "a pattern that is never known within its lifetime",
                 advice="give it a longer LIFETIME",
             )
-        body = self.alternatives(root, first=self.lifespan is None)
+        body = replace(self.alternatives(root, first=self.lifespan is None), span=query.pattern.span)
         flags = [(name, Literal(0)) for name in self.branches.flags.values()]
         times = [(name, Literal(None)) for name in self.branches.registers.values()]
         if flags or times:
