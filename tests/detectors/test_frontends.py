@@ -202,6 +202,20 @@ def test_run_and_assertions_take_a_language(folder: Path) -> None:
     assert_detects(f"STREAM S(p) {TEXT}", ["S 1 p=1", "S 2 p=5"], [{"q": 5}], language="cel")
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("cel", "SELECT p + p AS p FROM (" * 40 + "S" + ")" * 40),
+        ("cel", ("SELECT p" + " + 1" * 90 + " AS p FROM (") * 30 + "S" + ")" * 30),
+        ("algebra", "".join(f"α[b{n} = b{n + 1} + b{n + 1}] " for n in range(40)) + "ρ[p -> b40] S"),
+    ],
+)  # fmt: skip
+def test_names_that_multiply_are_refused(language: str, text: str) -> None:
+    with pytest.raises(PatternError, match="an expression that is too large with what its names stand for") as caught:
+        translate(text, language, TYPES)
+    assert caught.value.line == 1
+
+
 def test_word_of_the_language_as_a_name_has_advice() -> None:
     with pytest.raises(PatternError, match="From is a word of the language: as a name write it in back-quotes, `From`"):
         translate("STREAM S(p) SELECT p AS From FROM S", "cel", TypeRegistry(open=True))

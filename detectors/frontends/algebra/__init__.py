@@ -31,7 +31,7 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
         if each.name_span is not None:
             schemas.publish(each.name, attributes(plan), each.name_span)
         found.append((each, plan))
-    made = Publications(registry, schemas.names_read)
+    made = Publications(text, registry, schemas.names_read)
     for definition, plan in found:
         made.publish(definition.name, plan, definition.span, definition.name_span)
     results = result_names([definition.name for definition, _ in found])

@@ -7,6 +7,7 @@ from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -70,7 +71,7 @@ class AlgebraResolver:
         """Plan of an expression, with attributes as they are published: `_` for `.`."""
         made = self.relation(expression)
         names = {name: name.replace(".", "_") for name in made.attributes}
-        twice = sorted({name for name in names.values() if list(names.values()).count(name) > 1})
+        twice = sorted(name for name, count in Counter(names.values()).items() if count > 1)
         if twice:
             advice = "rename them with ρ[... -> ...]"
             self._refuse("attributes that would be published under one name", expression.span, ", ".join(twice), advice)
@@ -323,7 +324,7 @@ class AlgebraResolver:
         raise error_at(self._text, name.span, problem, allowed=allowed)
 
     def _unlike(self, names: list[str], span: Span | None) -> list[str]:
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             self._refuse("two attributes of one name", span, ", ".join(twice), "rename one of them with ρ")
         return names

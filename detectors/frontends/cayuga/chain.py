@@ -27,6 +27,7 @@ from distced.detectors.frontends.cayuga.algebra_plan import (
     Stream,
 )
 from distced.detectors.frontends.made_names import MadeNames
+from distced.detectors.language.depth import MOST_LEVELS
 from distced.middleware.patterns.tree import Atom, Concatenation, Init, Iteration, Pattern, Sequence, Window
 from distced.middleware.sets.describable import DescribableSet, Filtered, TypeSet
 from distced.middleware.sets.expressions import (
@@ -39,11 +40,15 @@ from distced.middleware.sets.expressions import (
     Moment,
     Name,
     Span,
+    children,
     conjunction,
     operands,
     transform,
 )
 from distced.middleware.sets.expressions import names as names_in
+
+MOST_NODES: Final = 2_000
+"""Parts of an expression at most, with values in place of names."""
 
 _HI: Final = Moment("hi", "")
 _LO: Final = Moment("lo", "")
@@ -65,6 +70,9 @@ class Values:
     def put(self, expression: Expression, others: Mapping[str, Mapping[str, Expression]] | None = None) -> Expression:
         """An expression of a plan with the values in place of names; `others` by further readings."""
 
+        if isinstance(expression, Name):
+            return self.of[expression.name]
+
         def value(node: Expression) -> Expression:
             match node:
                 case Name(name=name):
@@ -76,11 +84,29 @@ class Values:
                 case _:
                     return node
 
-        return transform(expression, value)
+        return _bounded(transform(expression, value))
 
     def computed(self, values: Iterable[tuple[str, Expression]]) -> Values:
         """These ends, with attributes computed of these."""
         return replace(self, of={name: self.put(value) for name, value in values})
+
+
+class TooLargeError(Exception):
+    """Expression that is too large with values in place of names: those that use a name twice multiply."""
+
+    def __init__(self, span: Span | None) -> None:
+        self.span = span
+
+
+def _bounded(expression: Expression) -> Expression:
+    waiting, count = [(expression, 1)], 0
+    while waiting:
+        node, level = waiting.pop()
+        count += 1
+        if count > MOST_NODES or level > 2 * MOST_LEVELS:
+            raise TooLargeError(expression.span)
+        waiting += [(each, level + 1) for each in children(node)]
+    return expression
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,19 @@ from distced.detectors.frontends.cayuga.algebra_plan import (
     attributes,
     inputs,
 )
-from distced.detectors.frontends.cayuga.chain import Chain, Flat, begun, flat, followed, iterated
+from distced.detectors.frontends.cayuga.chain import (
+    MOST_NODES,
+    Chain,
+    Flat,
+    TooLargeError,
+    begun,
+    flat,
+    followed,
+    iterated,
+)
 from distced.detectors.frontends.made_names import MadeNames
 from distced.detectors.language.private import output_of
+from distced.detectors.language.scanner import error_at
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import (
@@ -53,8 +63,9 @@ class Publications:
         privates: those that others read, each behind what it reads itself.
     """
 
-    def __init__(self, registry: TypeRegistry, taken: Iterable[str]) -> None:
-        """`taken`: names of streams and attributes that the text reads or publishes."""
+    def __init__(self, text: str, registry: TypeRegistry, taken: Iterable[str]) -> None:
+        """Those of a text; `taken`: names of streams and attributes that it reads or publishes."""
+        self._text = text
         self.public: list[Publication] = []
         self.privates: list[Publication] = []
         self._registry = registry
@@ -65,7 +76,16 @@ class Publications:
         """Add a publication, with the places of the whole and of its name; its composite events have no type of their
         own where the name is empty."""
         self._taken |= _all_attributes(plan)
-        made = self._publication(name, plan, name_span or span)
+        try:
+            made = self._publication(name, plan, name_span or span)
+        except TooLargeError as error:
+            raise error_at(
+                self._text,
+                error.span or span,
+                "an expression that is too large with what its names stand for",
+                allowed=f"{MOST_NODES:,} parts",
+                advice="publish what is computed before, and read it as a stream",
+            ) from None
         self.public.append(replace(made, pattern=replace(made.pattern, span=span)))
 
     def _publication(self, name: str, plan: Plan, span: Span | None) -> Publication:
@@ -155,13 +175,17 @@ def _all_attributes(plan: Plan) -> set[str]:
 
 def _without_dots(names: tuple[str, ...]) -> dict[str, str]:
     """Names without dots, by the names."""
+    if not any("." in name for name in names):
+        return {name: name for name in names}
     made: dict[str, str] = {}
+    taken = set(names)
     for name in names:
         wish = base = name.replace(".", "_")
         number = 1
-        while wish in made.values() or (wish != name and wish in names):
+        while wish != name and wish in taken:
             number += 1
             wish = f"{base}{number}"
+        taken.add(wish)
         made[name] = wish
     return made
 

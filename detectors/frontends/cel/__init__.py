@@ -39,7 +39,7 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
                 publish(each, resolver.query(each).plan)
             case _:
                 pass
-    made = Publications(registry, schemas.names_read)
+    made = Publications(text, registry, schemas.names_read)
     for query, plan in queries:
         made.publish(query.name, plan, query.span, query.name_span)
     results = result_names([query.name for query, _ in queries])

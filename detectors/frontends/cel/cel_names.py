@@ -6,6 +6,7 @@ renames, D6d the second predicate of FOLD, which is the condition to go on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -273,7 +274,7 @@ class CelResolver:
             raise self._error(f"no attribute {name}", span, allowed=allowed)
 
     def _check_unlike(self, names: list[str], span: Span | None) -> None:
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             advice = "rename attributes of one input with SELECT ... AS"
             raise self._error("names of attributes collide", span, given=", ".join(twice), advice=advice)
@@ -295,4 +296,5 @@ _ADVICE_LAST: Final = "the inputs of NEXT are $1 and $2; $ is the last round of 
 
 def _unlike(aliases: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """Aliases that are no attributes themselves."""
-    return {alias: name for alias, name in aliases.items() if alias not in names and name in names}
+    known = set(names)
+    return {alias: name for alias, name in aliases.items() if alias not in known and name in known}
