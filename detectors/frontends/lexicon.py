@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from distced.detectors.language.scanner import Scanner, Word
+from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import Span
 
 _UNITS: Final = {
@@ -119,6 +120,15 @@ class LanguageScanner(Scanner):
         if word.kind == "keyword" and wanted and written.isidentifier():
             return f"{written} is a word of the language: as a name write it in back-quotes, `{written}`"
         return None
+
+    def unexpected(self, advice: str | None = None) -> PatternError:
+        """An error at the current word as it was written, with the accepted alternatives."""
+        error = super().unexpected(advice)
+        if self.word.kind != "end":
+            error.given = self.text[self.word.start : self.word.end]
+        elif error.given is not None:
+            error.given = "the end of the text"
+        return error
 
     def rest(self) -> Span:
         """Place of the current word, or of the last one at the end."""

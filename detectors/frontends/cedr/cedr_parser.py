@@ -47,6 +47,11 @@ KEYWORDS: Final = frozenset(
 _COMPARISONS: Final = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _OPERATORS: Final = ("sequence", "all", "any", "atleast", "atmost", "not", "unless")
 _CONSUMPTIONS: Final = ("exclusive", "ext-exclusive", "shared")
+_WRITTEN: Final = {
+    "cancel": "CANCEL-WHEN", "ext": "EXT-EXCLUSIVE", "first": "First", "last": "Last", "each": "Each", "cond": "Cond",
+}  # fmt: skip
+"""Words as errors show them, where that is not in capitals."""
+
 _FUNCTIONS: Final = tuple(each for each in FUNCTIONS if each != "in" and each not in LOCAL_TIMES)
 _MOST_EVENTS: Final = 100
 """Limit on n in ATLEAST and ATMOST."""
@@ -91,7 +96,7 @@ class _Parser:
         word = self.scanner.word
         if word.kind in ("name", "keyword") and self.written(word).lower() in texts:
             return True
-        self.scanner.expected += [f"'{text.upper()}'" for text in texts]
+        self.scanner.expected += [f"'{_WRITTEN.get(text, text.upper())}'" for text in texts]
         return False
 
     def written(self, word: Word) -> str:
@@ -107,13 +112,8 @@ class _Parser:
             return taken
         raise self.scanner.unexpected()
 
-    def keyword(self, *texts: str) -> bool:
-        """Take a keyword."""
-        return bool(self.take_word(*texts))
-
     def name(self, what: str) -> str:
         """Take a name."""
-        advice = None
         if self.scanner.word.kind == "keyword":
             advice = f"a name that is a word of the language has back-quotes: `{self.written(self.scanner.word)}`"
             self.scanner.expected.append(what)
@@ -183,22 +183,23 @@ class _Parser:
         start = self.scanner.next().start
         name = self.name("the name of a lifespan")
         span = self.span(start)
-        by = self.attribute() if self.keyword("by") else ""
+        by = self.attribute() if self.take_word("by") else ""
         self.expect_word("initiator")
         initiator = self.operand("initiator")
-        begins: Expression = self.condition() if self.keyword("where") else TRUE
+        begins: Expression = self.condition() if self.take_word("where") else TRUE
         terminator: tree.Operand | None = None
         ends: Expression = TRUE
-        if self.keyword("terminator"):
+        if self.take_word("terminator"):
             terminator = self.operand("terminator")
-            ends = self.condition() if self.keyword("where") else TRUE
+            ends = self.condition() if self.take_word("where") else TRUE
         duration = self.duration() if self.take_word("duration") else None
         return tree.Lifespan(name, by, initiator, begins, terminator, ends, duration, span=span)
 
     def query(self) -> tree.CedrQuery:
         start = self.scanner.word.start
-        if self.keyword("event_name"):
-            name = self.name("the name of the composite event")
+        if self.take_word("event_name"):
+            quoted = self.scanner.word.kind == "string" and self.scanner.word.text
+            name = self.scanner.next().text if quoted else self.name("the name of the composite event")
         else:
             self.scanner.expected += ["'EVENT_NAME'", "'LIFESPAN'"]
             name = self.name("the name of a query, Q: NAME")
@@ -207,22 +208,23 @@ class _Parser:
         span = self.span(start)
         self.expect_word("event_pattern")
         pattern = self.pattern()
-        where, keys = self.conjuncts() if self.keyword("where") else ((), ())
-        lifetime = self.lifetime() if self.keyword("lifetime") else None
+        where, keys = self.conjuncts() if self.take_word("where") else ((), ())
+        lifetime = self.lifetime() if self.take_word("lifetime") else None
         choices: list[tree.Choice] = []
         attributes: list[tuple[str, Expression]] = []
-        if self.keyword("notify"):
+        if self.take_word("notify"):
             if not self.word("as"):
                 choices.append(self.choice())
                 while self.scanner.take(","):
                     choices.append(self.choice())
-            if self.keyword("as"):
+            if self.take_word("as"):
                 attributes = self.attributes()
-        consumption = self.consumption() if self.keyword("consumption") else "exclusive"
+        consumption = self.consumption() if self.take_word("consumption") else "exclusive"
         next_one = self.scanner.word.kind in ("end", "name") or self.word("lifespan", "event_name")
         if not next_one and not self.scanner.at(";"):
             self.scanner.expected += ["the next query", "the end of the text"]
-            raise self.scanner.unexpected()
+            late = self.written(self.scanner.word).lower() in ("where", "lifetime", "notify", "consumption")
+            raise self.scanner.unexpected("the order is WHERE, LIFETIME, NOTIFY, CONSUMPTION" if late else None)
         return tree.CedrQuery(
             name, pattern, where, keys, lifetime, tuple(choices), tuple(attributes), consumption, span=span
         )
@@ -286,7 +288,7 @@ class _Parser:
         if len(parts) > 1:
             pattern = tree.All(tuple(parts), span=self.span(start))
         cancelled = 0
-        while self.keyword("cancel"):
+        while self.take_word("cancel"):
             cancelled += 1
             self.bounded(cancelled)
             self.scanner.expect("-")
