@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.support.derived_types import assert_derived_alike
+from tests.support.derived_types import assert_alike_across_changes, assert_derived_alike
 from tests.support.random_patterns import FEATURES
 
 # A seed has nothing to be made smaller by.
@@ -35,6 +35,15 @@ def test_engines_agree_with_oracle_in_order(seed: int) -> None:
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 4)
 def test_engines_agree_with_oracle_by_epochs(seed: int) -> None:
     _try(seed, epochs=True)
+
+
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 4)
+def test_engines_agree_across_changes_of_engine(seed: int) -> None:
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    random = Random(seed)
+    for _ in range(SHARE):
+        assert_alike_across_changes(random.randrange(2**32), FEATURES)
 
 
 @given(SEEDS)

@@ -8,9 +8,11 @@ from random import Random
 from distced.detectors.compiler import Compiled, compile_publication, register_derived
 from distced.detectors.conformance.case_runner import ENGINES
 from distced.detectors.language.parser import parse_file
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.printer import format_file, format_publication
 from distced.middleware.patterns.tree import DerivedType, PatternFile, Publication
@@ -131,6 +133,53 @@ def assert_derived_alike(seed: int, features: frozenset[str], *, cut: bool, epoc
         given = [tuple(each) for each in composites(run([pattern], events, lambda _: None))]
         assert given == expected, _told(name, seed, types, pattern, events)
     return True
+
+
+def assert_alike_across_changes(seed: int, features: frozenset[str]) -> bool:
+    """Hold the columnar engine to the stepwise one on a random pattern, with late events, time, changes of engine and
+    snapshots between events; False where the pattern is refused or the columnar engine leaves it."""
+    from distced.detectors.columnar.engine import ColumnarEngine
+
+    random = Random(seed)
+    types = random_types(random)
+    publication = over(random, PatternMaker(random, features).publication(random.randrange(1, 5)), types)
+    events = make_events(random, random.randrange(14), span=random.choice((3, 10)))
+    if events and random.random() < 0.5:
+        # Late, by best effort.
+        place = random.randrange(len(events))
+        events.insert(random.randrange(place, len(events)), events.pop(place))
+    try:
+        pattern = compile_publication(publication, registry_of(types))
+    except PatternError:
+        return False
+    reference, engine = StepwiseEngine([pattern]), ColumnarEngine([pattern])
+    if engine.cascade is None:
+        return False
+    expected: list[CompositeEvent] = []
+    found: list[CompositeEvent] = []
+    at = 0
+    while at < len(events):
+        some = events[at : at + random.randrange(1, 4)]
+        at += len(some)
+        expected += reference.feed(some)
+        found += engine.feed(some)
+        if random.random() < 0.3:
+            watermark = max(each.hi for each in events[:at]) - random.randrange(3)
+            expected += reference.advance(watermark)
+            found += engine.advance(watermark)
+        if random.random() < 0.4:
+            restored = StepwiseEngine([pattern])
+            restore(restored, snapshot(engine.stepwise()))
+            engine = ColumnarEngine([pattern])
+            engine.go_on_from(restored)
+    expected += reference.finish()
+    found += engine.finish()
+    assert sorted(map(_exact, found)) == sorted(map(_exact, expected)), _told("changes", seed, types, pattern, events)
+    return True
+
+
+def _exact(event: CompositeEvent) -> str:
+    return repr((event.lo, event.hi, event.constituents, sorted(event.attributes.items())))
 
 
 def _told(name: str, seed: int, types: tuple[DerivedType, ...], pattern: Compiled, events: list[Event]) -> str:

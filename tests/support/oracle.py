@@ -1127,6 +1127,14 @@ def private_ids(publication: Publication, *, epochs: bool, registry: TypeRegistr
     return found
 
 
+def _rounded(exact: Fraction) -> float:
+    """The float next to a number."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+
+
 def _slid(function: str, every: list[Any]) -> Any:
     """An aggregate of values; sums are exact and rounded once."""
     known = [each for each in every if each is not None]
@@ -1139,9 +1147,9 @@ def _slid(function: str, every: list[Any]) -> Any:
         case "count":
             return len(known)
         case "sum":
-            return int(exact) if all(type(each) is int for each in numbers) else float(exact)
+            return values.number(int(exact)) if all(type(each) is int for each in numbers) else _rounded(exact)
         case "avg":
-            return float(exact / len(numbers)) if numbers else None
+            return _rounded(exact / len(numbers)) if numbers else None
         case "min":
             return min(numbers, default=None)
         case "max":
