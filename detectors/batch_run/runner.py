@@ -26,7 +26,7 @@ from distced.middleware.event_files.rows import format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.errors import DistcedError, EventError, PatternError
-from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.event_types import EventType, Kind, TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
@@ -289,6 +289,8 @@ def replay(
         mapping = load_mapping(mapping)
     declared = declared_types(source, mapping) if types is None else tuple(types)
     registry = None if declared is None else TypeRegistry(declared)
+    if registry is None and isinstance(pattern, str | Path) and read_source(pattern, language).needs_types:
+        registry = found_types(source)
     patterns = compiled_patterns(pattern, registry, consumption, language)
     events = read(source, mapping)
     reader = events if isinstance(events, EventReader) else None
@@ -340,6 +342,24 @@ def declared_types(source: Source, mapping: Mapping | None = None) -> tuple[Even
     else:
         noted = None
     return None if noted is None else tuple(noted)
+
+
+def found_types(source: Source) -> TypeRegistry | None:
+    """Event types that are found in a recording without declarations, beside which others may be; None for events that
+    can be read once only."""
+    if isinstance(source, str | Path):
+        return TypeRegistry(reader_of(Path(source)).types, open=True)
+    if not isinstance(source, list | tuple):
+        return None
+    kinds: dict[str, dict[str, Kind]] = {}
+    for event in source:
+        if not isinstance(event, Event):
+            return None
+        attributes = kinds.setdefault(event.type, {})
+        for name, value in event.attributes.items():
+            kind: Kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+            attributes[name] = attributes.get(name, kind) if value is None else kind
+    return TypeRegistry([EventType(name, attributes) for name, attributes in kinds.items()], open=True)
 
 
 def misfits(

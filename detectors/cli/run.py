@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from distced.detectors.batch_run.report import Summary, opened_for_writing, progress_bars, writing_found
-from distced.detectors.batch_run.runner import Replay, declared_types, misfits, reader_of
+from distced.detectors.batch_run.runner import Replay, declared_types, found_types, misfits, reader_of
 from distced.detectors.cli.pattern_options import (
     ConsumptionOption,
     EngineOption,
@@ -114,6 +114,8 @@ def run(options: RunOptions) -> int:
     mapping = None if options.mapping is None else load_mapping(options.mapping)
     declared = declared_types(options.recording, mapping)
     registry = given or (None if declared is None else TypeRegistry(declared))
+    if registry is None and source.needs_types:
+        registry = found_types(options.recording)
     patterns = compile_source(source, registry, consumption=options.consumption)
     show_notes(patterns.notes)
     reader = reader_of(options.recording, mapping)

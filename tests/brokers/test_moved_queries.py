@@ -1,5 +1,4 @@
-"""Random queries of Cayuga on nodes: cut at private publications, and moved between events, they find what their
-definition says."""
+"""Random queries of Cayuga on nodes, moved between events: they find what their definition says."""
 
 from __future__ import annotations
 

@@ -202,6 +202,13 @@ def test_run_and_assertions_take_a_language(folder: Path) -> None:
     assert_detects(f"STREAM S(p) {TEXT}", ["S 1 p=1", "S 2 p=5"], [{"q": 5}], language="cel")
 
 
+def test_attributes_are_those_of_a_recording_without_types(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [each.attributes for each in run(TEXT, folder / "events.jsonl", language="cel")] == [{"q": 2}, {"q": 3}]
+    assert_detects("SELECT * FROM S NEXT T", ["S 1 p=1", "T 2 q='a'", "S 2"], [{"p": 1, "q": "a"}], language="cel")
+    assert main(["run", "high.cel", "--input", "events.jsonl"]) == 0
+    assert capsys.readouterr().out.count('"High"') == 2
+
+
 @pytest.mark.parametrize(
     ("language", "text"),
     [
