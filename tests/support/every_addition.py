@@ -138,7 +138,7 @@ def _made(
     further: tuple[str, ...],
 ) -> tuple[Publication, tuple[tuple[str, Expression], ...]]:
     """A pattern, and attributes for its readers."""
-    said = frozenset(each for each in always if random.random() < 0.7)
+    said = frozenset(each for each in sorted(always) if random.random() < 0.7)
     published = () if world.types else world.bases[len(TYPES) :]
     maker = PatternMaker(random, features, always=said, types=(*TYPES, *published, *further))
     made = maker.publication(random.randrange(1, size + 1))
