@@ -760,8 +760,12 @@ class Node(NodePart):
                     return self.admission.entry_arrived(change, now)
                 return []
             case "detector":
-                moved = self.migration.detector_changed(change, now)
-                effects = self.hosting.detector_changed(change, now) if moved is None else moved
+                effects = self.migration.detector_changed(change, now)
+                if effects is None:
+                    effects = self.hosting.detector_changed(change, now)
+                else:
+                    # Detectors that stay here read one that has moved away at its new home.
+                    effects = [*effects, *self.hosting.upstream.listen_elsewhere(now)]
                 return [*effects, *self.admission.detector_changed(change), *self.isolation.tidy()]
             case "type":
                 return self.hosting.types_changed(change.name)
