@@ -69,7 +69,7 @@ _SUMS: Final = Struct("5d")
 _NOTHING_SUMMED: Final = _SUMS.pack(*(0.0,) * 5)
 
 # Least changes of figures, so that a single event more or less is no change.
-_LEAST_LOAD: Final = 10.0
+_LEAST_LOAD: Final = 1.0
 _LEAST_BYTES: Final = 200.0
 _LEAST_TIME: Final = float(2 * MILLISECOND)
 _LEAST: Final = {

@@ -256,6 +256,20 @@ def test_latency_of_few_notifications_is_measured_over_a_longer_time(monkeypatch
     assert figures == {"min-latency": longer.latency} != {"min-latency": short.latency}
 
 
+@needs_matplotlib
+@pytest.mark.slow
+def test_small_loads_are_measured_over_a_longer_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_comparison, "LONG_LASTS", 100 * SECOND)
+    scenario = replace(policy_comparison.scenario_of(4, duration=100 * SECOND)[0], distribution="min-load")
+    longer = policy_comparison.figures_of(scenario, policy_comparison.COUNT_FROM)
+    for least, same in ((10**9, True), (0, False)):
+        monkeypatch.setattr(policy_comparison, "FEW_TOUCHED", least)
+        (figures,) = policy_comparison.compare(4, metrics=["load"], policies=["min-load"]).figures.values()
+        assert (figures == {"min-load": longer.load}) == same
+    before, more = impact_scenario_of(3, 100 * SECOND)
+    assert before.duration == 100 * SECOND and more.at == impact_scenario_of(3)[1].at
+
+
 def test_verb_policies_writes_a_report(tmp_path: Path) -> None:
     """And policies are best at their own metric here, too."""
     metrics = "latency,bandwidth,load"
