@@ -220,7 +220,8 @@ class Composites:
     ) -> bool:
         """Report the composite event of a complete match; whether the final filter lets it pass."""
         attributes: dict[str, Attribute] = {}
-        lo = self.shown_lo(chain, bindings, lo)
+        if self._unhidden:
+            lo = self.shown_lo(chain, bindings, lo)
         if self._part_type is None:
             # Before the constituents are listed, which are many where an iteration counts up to a number.
             if self._output.attributes:
