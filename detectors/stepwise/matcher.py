@@ -491,7 +491,7 @@ class Matcher:
         # A call of `list[Instance]` would take ten times as long.
         born: list[Instance] = []
         event_lo, event_hi, window = event.lo, event.hi, self._window
-        seen: set[tuple[object, ...]] = set()
+        seen: set[tuple[object, ...]] | None = set() if plan.stays and len(bucket) > 1 else None
         for instance in bucket:
             apart = event_lo > instance.hi
             if plan.strong and not apart:
@@ -518,12 +518,13 @@ class Matcher:
             # Nothing else holds the instance, so one that stays need not be made again. Those that have become equal
             # share their chain, or had different states when it last grew, which bounds how many there can be.
             if plan.stays:
-                mark: tuple[object, ...] = (id(chain), lo)
-                if instance.origin is not None:
-                    mark = (*mark, instance.origin)
-                if mark in seen:
-                    continue
-                seen.add(mark)
+                if seen is not None:
+                    mark: tuple[object, ...] = (id(chain), lo)
+                    if instance.origin is not None:
+                        mark = (*mark, instance.origin)
+                    if mark in seen:
+                        continue
+                    seen.add(mark)
                 instance.lo, instance.hi, instance.last = lo, event_hi, event
                 kept.append(instance)
         if born:
