@@ -12,6 +12,7 @@ from rich.tree import Tree
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.diagram import YELLOW, Diagram, Edge, Group, Line, Look, Node, folded
 from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, excerpt, outline
+from distced.detectors.frontends.pretty.sentence_printer import sentence
 
 _TITLE: Final = 110
 _LABEL: Final = 36
@@ -89,10 +90,12 @@ def _label(move: MoveView) -> list[Line]:
 
 def pattern_as_text(compiled: Compiled, view: AutomatonView, source: str = "") -> Iterator[RenderableType]:
     """A pattern for a terminal: its text, tree, automaton and the automata of the sides of `&`; where it is translated,
-    with the text that it comes of."""
+    with the text that it comes of; as a sentence, where there is one."""
     if source:
         yield Text(excerpt(source, compiled.publication.pattern.span, most=500), "italic")
     yield Text(compiled.text, "bold")
+    if said := sentence(compiled.publication):
+        yield Text.assemble(("in words     ", "dim"), said)
     yield Text.assemble(("canonical id ", "dim"), view.canonical_id)
     yield Text()
     yield _tree(outline(compiled.publication.pattern, source=source))

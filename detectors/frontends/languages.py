@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from distced.detectors.frontends import algebra, cedmos, cedr, cel
+from distced.detectors.frontends import algebra, cedmos, cedr, cel, pretty
 from distced.detectors.frontends.translation import Translate, Translation
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
@@ -35,6 +35,7 @@ LANGUAGES: Final = {
         Language("algebra", "Cayuga algebra", algebra.translate),
         Language("cedmos", "Complex Event Detection and Monitoring System", cedmos.translate),
         Language("cedr", "Complex Event Detection and Response", cedr.translate),
+        Language("pretty", "pretty language", pretty.translate),
     )
 }  # fmt: skip
 """The languages that this version translates, by name."""
