@@ -17,7 +17,7 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
 SEEDS = st.integers(min_value=0, max_value=2**32)
-SHARE = 20
+SHARE = 8
 """How many files are tried for each seed; two of five are compared."""
 
 
