@@ -10,12 +10,14 @@ from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints, LoadEntry, Measured, NodeEntry
+from distced.policies.distribution.candidate import least_impact
 from distced.policies.distribution.choose.reconsider import (
     DWELL,
     IMPACT_MARGIN,
     MARGIN,
     HostChange,
     is_better,
+    pays,
     reconsider,
 )
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
@@ -131,6 +133,11 @@ def test_min_impact_exchanges_bytes_for_load_by_a_large_margin_only() -> None:
     found = moves(40, 60)
     assert found is not None
     assert found.after.bytes > found.before.bytes
+    # Others are not held up by it, not even where there is hardly an impact.
+    before, after = (replace_entry(each, bytes=0.0, peak=each.peak_without) for each in (found.before, found.after))
+    after = replace_entry(after, bytes=1e-6 * after.bytes_before, sites=2)
+    assert least_impact(before)[0] == least_impact(after)[0] == NAMED["max-reliability"].rank(after)[0] == 0
+    assert pays(NAMED["max-reliability"], after, before) and not pays(NAMED["min-impact"], after, before)
     assert found.before.impact - found.after.impact > IMPACT_MARGIN
     assert moves(20, 80) is None
 

@@ -554,7 +554,8 @@ def pays(policy: Policy, candidate: Candidate, now: Candidate) -> bool:
 
     Each may be exchanged for the other, by figures that were measured apart from each other and lag behind.
     """
-    if any(policy.rank(each)[0] != least_impact(each)[0] for each in (candidate, now)):
+    # As a whole: the first numbers of others are equal where all are 0.
+    if any(tuple(policy.rank(each)) != least_impact(each) for each in (candidate, now)):
         return True
     if candidate.bytes <= now.bytes and candidate.peak <= now.peak:
         return True
