@@ -30,6 +30,14 @@ CASES: Final = Path(__file__).parents[1] / "conformance" / "languages"
 NUMBER, LONG = 400, 100_000
 FEW: Final = Limits(instances=2_000, work=2_000, memory=2**22, text=1_000)
 
+FAILED: Final = (
+    ("pretty", "".join(f"s{number} is s{number - 1} or s{number - 1}. " for number in range(1, 40)) + "s39."),
+    ("pretty", f"a is {' or '.join('A' * 1_000)}. b is {' or '.join('a' * 1_000)}. c is {' or '.join('b' * 500)}. c."),
+    ("pretty", f"a is {' or '.join('A' * 900)}. {'a then ' * 1_000}a."),
+    ("pretty", "a is A where " + "+".join("1" * 90) + " > v. " + "a then " * 1_000 + "a."),
+)
+"""Texts that failed, or took long, once, with their languages: refused."""
+
 
 @cache
 def texts(language: str) -> tuple[tuple[str, tuple[EventType, ...] | None, tuple[Event, ...]], ...]:
@@ -88,3 +96,9 @@ def test_deep_or_long_text_is_taken_or_refused(language: str, piece: str) -> Non
     for number in (60, 2_000):
         with suppress(DistcedError):
             translate(piece * number, language, TypeRegistry([EventType("S", {"p": "number"})]))
+
+
+@pytest.mark.parametrize(("language", "text"), FAILED, ids=range(len(FAILED)))
+def test_text_that_failed_or_took_long_once_is_refused(language: str, text: str) -> None:
+    with pytest.raises(DistcedError, match="at line"):
+        translate(text, language, TypeRegistry(open=True))

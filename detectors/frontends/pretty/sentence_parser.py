@@ -14,6 +14,7 @@ from typing import Final
 
 from distced.detectors.frontends.lexicon import LanguageScanner, Lexicon
 from distced.detectors.frontends.made_names import MadeNames
+from distced.detectors.frontends.pretty.named_sets import MOST_PARTS, count_parts, refuse_parts
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Word
@@ -109,6 +110,8 @@ class SentenceParser(ExpressionParser):
         super().__init__(scanner)
         self._known = sets is not None
         self._sets = sets or {}
+        # What the names that have been read stand for.
+        self._parts = 0
         # Any word of the text may be a name in it.
         self._names = MadeNames(re.findall(r"\w+", scanner.text))
 
@@ -354,6 +357,9 @@ class SentenceParser(ExpressionParser):
         event: DescribableSet = TypeSet(word.text, span=place)
         if word.text in self._sets:
             event = self._sets[word.text]
+            self._parts += count_parts(event, MOST_PARTS - self._parts)
+            if self._parts > MOST_PARTS:
+                refuse_parts(scanner.text, place, word.text)
         elif self._known and not word.text.isidentifier():
             allowed, advice = ", ".join(self._sets) or None, f'say what it is: "{word.text}" is Door where open.'
             raise scanner.error("no event of this name", place, given=word.text, allowed=allowed, advice=advice)
