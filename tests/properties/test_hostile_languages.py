@@ -34,6 +34,10 @@ FAILED: Final = (
     ("pretty", "".join(f"s{number} is s{number - 1} or s{number - 1}. " for number in range(1, 40)) + "s39."),
     ("pretty", f"a is {' or '.join('A' * 1_000)}. b is {' or '.join('a' * 1_000)}. c is {' or '.join('b' * 500)}. c."),
     ("pretty", f"a is {' or '.join('A' * 900)}. {'a then ' * 1_000}a."),
+    ("cedr", f"Q: X EVENT_PATTERN ALL({', '.join(f'A a{number}' for number in range(1_000))})"),
+    ("cedr", f"Q: X EVENT_PATTERN ALL({', '.join(f'ALL(A a{number}, A b{number})' for number in range(500))})"),
+    ("cedr", f"Q: X EVENT_PATTERN SEQUENCE({', '.join(f'A a{number}' for number in range(900))})"),
+    ("cedr", " ".join(f"Q: X{each} EVENT_PATTERN ALL(A a, B b, C c, D d, E e)" for each in range(100))),
     ("pretty", "a is A where " + "+".join("1" * 90) + " > v. " + "a then " * 1_000 + "a."),
 )
 """Texts that failed, or took long, once, with their languages: refused."""

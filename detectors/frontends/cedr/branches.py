@@ -38,6 +38,9 @@ MOST_ORDERS: Final = 1_000
 """Orders of events that one query may have, and steps, beginnings being shared: ALL of five operands has 120 orders and
 325 steps, of six 720 and 1,956. A step is two atoms, of which a pattern has at most 2,000."""
 
+MOST_ORDERS_OF_TEXT: Final = 5_000
+"""Orders that the queries of one text may have together: they take some three seconds to check."""
+
 MOST_CONDITIONS: Final = 2_000
 """Conditions of one query, each being one for every event of `ATLEAST(n, E x)` that it concerns."""
 
@@ -126,6 +129,7 @@ class Branches:
         flags: registers of ATMOST by the variable of the operand.
         fronts: states by their names, for NOT in front.
         registers: registers of NOT in front in a lifespan by the variable of the operand.
+        orders: number of the orders of its events.
     """
 
     def __init__(
@@ -147,6 +151,7 @@ class Branches:
         self.flags: dict[str, str] = {}
         self.fronts: dict[str, Front] = {}
         self.registers: dict[str, str] = {}
+        self.orders = 0
         self._names = names
         self._keyed = frozenset(keyed)
         self._conjuncts = tuple((each, variables(each)) for each in self._for_each_event(query.where))
@@ -166,16 +171,19 @@ class Branches:
     def all(self) -> list[Branch]:
         """The branches. Raises `PatternError` where there are too many, or an absence depends on what comes later."""
         found: list[Branch] = []
-        orders = work = 0
+        work = 0
         for way in ways(self.query.pattern, self.copies):
             for timer in way.timers:
                 if timer.variable not in way.names:
                     self._error(timer, "a timer of an operand that need not occur", timer.variable)
             conjuncts = self.conjuncts(way)
+            if len(way.slots) ** 2 // 2 > _MOST_WORK:
+                # Orders are made by recursion over the slots.
+                self.too_many()
             for order in way.orders():
-                orders += 1
+                self.orders += 1
                 work += len(conjuncts) + len(order) ** 2 // 2
-                if orders > MOST_ORDERS or work > _MOST_WORK:
+                if self.orders > MOST_ORDERS or work > _MOST_WORK:
                     self.too_many()
                 # One whose lifetime ends before it is known is none.
                 found += (

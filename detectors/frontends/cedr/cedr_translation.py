@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from distced.detectors.frontends.cedr import cedr_tree as tree
 from distced.detectors.frontends.cedr.branches import (
     MOST_ORDERS,
+    MOST_ORDERS_OF_TEXT,
     Branches,
     BranchStep,
     End,
@@ -69,10 +70,21 @@ def core_file(file: tree.QueryFile, text: str) -> PatternFile:
     names = MadeNames(_words(file))
     types: list[DerivedType] = []
     publications: list[Publication] = []
+    orders = 0
     for query in file.queries:
         made = _Query(file, query, names, text)
         publications.append(made.publication())
         types += made.states()
+        orders += made.branches.orders
+        if orders > MOST_ORDERS_OF_TEXT:
+            raise error_at(
+                text,
+                query.span,
+                "too many orders of events in the queries of one text",
+                given=f"more than {MOST_ORDERS_OF_TEXT:,}",
+                allowed=f"{MOST_ORDERS_OF_TEXT:,} in all",
+                advice="divide the text",
+            )
     return PatternFile(tuple(types), (), tuple(publications))
 
 

@@ -131,13 +131,24 @@ def _all(parts: Sequence[tree.Pattern], copies: Mapping[str, Sequence[str]]) -> 
 
 
 def _chosen(parts: Sequence[tree.Pattern], copies: Mapping[str, Sequence[str]]) -> Iterator[tuple[Way, ...]]:
-    """A way through each part, in every combination. `itertools.product` would hold all ways of all parts."""
+    """A way through each part, in every combination. `itertools.product` would hold all ways of all parts, and a
+    recursion over a thousand parts is too deep."""
     if not parts:
         yield ()
         return
-    for first in ways(parts[0], copies):
-        for others in _chosen(parts[1:], copies):
-            yield (first, *others)
+    chosen: list[Way] = []
+    # Further ways through each part that has one, and through the next.
+    waiting = [ways(parts[0], copies)]
+    while waiting:
+        way = next(waiting[-1], None)
+        if way is None:
+            waiting.pop()
+            del chosen[-1:]
+        elif len(chosen) + 1 == len(parts):
+            yield (*chosen, way)
+        else:
+            chosen.append(way)
+            waiting.append(ways(parts[len(chosen)], copies))
 
 
 def _sequence(parts: Sequence[tree.Pattern | tree.Absence], copies: Mapping[str, Sequence[str]]) -> Iterator[Way]:
