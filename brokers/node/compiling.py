@@ -3,7 +3,8 @@
 A pattern of ten thousand characters, or of atoms that are written out a thousand times, takes a second and more. So a
 request about one waits, with all behind it of its client, until the driver has compiled it on a thread of its own
 (`Compile`), and is then served by the cache. One is compiled at a time; one that takes too long is refused, and keeps
-its thread until it ends; without a free one the next patterns wait. Small patterns are compiled at once.
+its thread until it ends; without a free one the next patterns wait. Small patterns are compiled at once, but for those
+in other languages: ALL of five operands is fifty characters of CEDR, and ten thousand of the core language.
 
 Rejected: a process, which starts in a second, and returns compiled patterns through a pipe; a smaller limit for the
 length of patterns, as 2,000 characters take 0.1 s.
@@ -91,9 +92,9 @@ class Compiling:
 
     def needs(self, entry: SubscriptionEntry, types: TypeRegistry) -> bool:
         """Whether the pattern of a subscription is to be compiled beside first."""
-        consumption = consumption_of(entry.consumption)
-        return cost(entry) >= COSTLY and not self._patterns.knows(
-            entry.pattern, entry.definitions, consumption, types, written_of(entry)
+        consumption, written = consumption_of(entry.consumption), written_of(entry)
+        return (bool(written.language) or cost(entry) >= COSTLY) and not self._patterns.knows(
+            entry.pattern, entry.definitions, consumption, types, written
         )
 
     def begin(self, entry: SubscriptionEntry, types: TypeRegistry, now: int) -> list[Effect]:

@@ -22,7 +22,7 @@ from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at, is_private
 from distced.detectors.cutting.part_index import PartIndex
-from distced.detectors.frontends.languages import IN_CORE, Written, check_language
+from distced.detectors.frontends.languages import CORE, IN_CORE, Written
 from distced.detectors.language.consulted_types import ConsultedTypes
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.runtime.detector import detector_id
@@ -129,6 +129,11 @@ class PatternCache:
             compiled = self.check(text, definitions, consumption, registry, written)
             # Built at the first request otherwise.
             _ = compiled.structure, compiled.canonical_id
+            if written.language:
+                # Its detector is of the pattern in the core language.
+                with suppress(DistcedError):
+                    core = self.check(compiled.text, definitions, consumption, registry)
+                    _ = core.structure, core.canonical_id
         except DistcedError as error:
             consulted = ConsultedTypes(registry)
             with suppress(DistcedError):
@@ -172,8 +177,10 @@ def consumption_of(text: str) -> Consumption:
 
 
 def written_of(entry: SubscriptionEntry) -> Written:
-    """Language of the pattern of a subscription, and its query."""
-    return Written(check_language(entry.language), entry.query) if entry.language or entry.query else IN_CORE
+    """Language of the pattern of a subscription, and its query; a translation refuses unknown ones."""
+    if not (entry.language or entry.query):
+        return IN_CORE
+    return Written("" if entry.language == CORE else entry.language, entry.query)
 
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
@@ -240,6 +247,17 @@ class Planner:
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
+        written = written_of(entry)
+        if entry.query and not written.language:
+            advice = "leave the query out, or name the language of the text"
+            raise DistcedError("a query of a pattern in the core language", given=entry.query, advice=advice)
+        if written.language and entry.definitions:
+            raise DistcedError(
+                "definitions beside a pattern in another language",
+                given=", ".join(sorted(entry.definitions)),
+                allowed="none",
+                advice="publish by queries of the text what others of them read",
+            )
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
@@ -306,7 +324,7 @@ class Planner:
     def _in_core(self, entry: SubscriptionEntry, compiled: Compiled) -> SubscriptionEntry:
         """Subscription in the core language, whatever it was written in: later hosts of its detector, with whatever
         types they know, have the same one. Types that the text derives are in no pattern, and keep it as it is."""
-        if not entry.language:
+        if not written_of(entry).language:
             return entry
         core = replace_entry(entry, pattern=compiled.text, language="", query="")
         try:
@@ -359,7 +377,7 @@ class Planner:
 
     def json_topic(self, entry: SubscriptionEntry, registry: TypeRegistry) -> str:
         """Topic of a subscription's composite events as JSON: its own, else that in its pattern; empty for none."""
-        if entry.publish_json or entry.language or "publish_json" not in entry.pattern:
+        if entry.publish_json or written_of(entry).language or "publish_json" not in entry.pattern:
             return entry.publish_json
         consumption = consumption_of(entry.consumption)
         try:

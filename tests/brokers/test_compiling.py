@@ -63,6 +63,11 @@ class Rig:
     def subscribe(self, name: str, client: str, pattern: str, hints: Hints = NO_HINTS) -> None:
         self.entry("subscription", name, encode(SubscriptionEntry(client, pattern, hints=hints)))
 
+    def translate(self, name: str, text: str, language: str, query: str = "", **more: Any) -> None:
+        """Subscribe to a query of a text in another language."""
+        entry = SubscriptionEntry("c1", text, language=language, query=query, **more)
+        self.entry("subscription", name, encode(entry))
+
     def serve(self) -> list[Effect]:
         return self.loop(self.node.serve(self.now))
 
@@ -155,6 +160,43 @@ def test_pattern_that_fails_with_any_exception_is_refused_with_its_name(rig: Rig
         cache.check(LARGE, {}, "ordered", rig.node.directory.registry())
     effects = [*rig.loop(rig.node.compiled(order, cache, rig.now)), *rig.serve()]
     assert answers(effects) == {"faulty": "refused"}
+
+
+def test_short_text_in_another_language_is_compiled_beside_with_its_core_pattern(rig: Rig) -> None:
+    rig.translate("orders", "Q: Q EVENT_PATTERN ALL(A a, A b, A c, A d, A e)", "cedr")
+    effects = rig.serve()
+    (order,) = compiles(effects)
+    assert answers(effects) == {}
+    effects = rig.loop(rig.node.compiled(order, compiled_beside(order), rig.now))
+    checked = rig.node.admission.planner.patterns.checked
+    effects += rig.serve()
+    assert answers(effects) == {"orders": "offered"}
+    assert rig.node.admission.planner.patterns.checked == checked > 0
+
+
+@pytest.mark.parametrize("text", ["SELECT v FROM A", "SELECT v FROM A " * 60])
+@pytest.mark.parametrize(
+    ("language", "more", "problem"),
+    [
+        ("cobol", {}, "unknown language of a pattern: cobol"),
+        ("\0", {}, "unknown language of a pattern"),
+        ("cel", {"query": "Q"}, "no query of this name: Q"),
+        ("", {"query": "Q"}, "a query of a pattern in the core language: Q"),
+        ("core", {"query": "Q"}, "a query of a pattern in the core language: Q"),
+        ("cel", {"definitions": {"X": "[A]"}}, "definitions beside a pattern in another language: X"),
+    ],
+)
+def test_wrong_language_or_query_is_refused(
+    rig: Rig, text: str, language: str, more: dict[str, Any], problem: str
+) -> None:
+    rig.translate("wrong", text, language, **more)
+    effects = rig.serve()
+    for order in compiles(effects):
+        effects += [*rig.loop(rig.node.compiled(order, compiled_beside(order), rig.now)), *rig.serve()]
+    found = [each for each in effects if isinstance(each, Publish) and "/answer/" in each.topic]
+    (answer,) = (each for one in found for each in decode(one.payload, Answers, where=one.topic).answers)
+    assert answer.state == "refused"
+    assert problem in str(answer)
 
 
 def test_entry_that_is_cleared_meanwhile_is_not_served(rig: Rig) -> None:
