@@ -648,16 +648,19 @@ def _readers_last(
             names = set[str]().union(*(bases[each] for each in names if each in bases)) - found
         return found
 
+    published = ["" if each.output is None else each.output.type_name for each in publications]
+    # Once each, as files may be chains of hundreds.
+    read = [reads(each).intersection(published) for each in publications]
     ordered: list[tuple[int, Publication]] = []
-    waiting = list(enumerate(publications))
+    waiting = list(range(len(publications)))
     while waiting:
-        unpublished = {each.output.type_name for _, each in waiting if each.output is not None}
-        ready = [(place, each) for place, each in waiting if not unpublished & reads(each)]
-        if not ready:
-            circle = ", ".join(sorted(unpublished))
+        unpublished = {published[place] for place in waiting}
+        later = [place for place in waiting if not unpublished.isdisjoint(read[place])]
+        if len(later) == len(waiting):
+            circle = ", ".join(sorted(unpublished - {""}))
             raise PatternError("patterns that read each other's composite events in a circle", given=circle)
-        ordered += ready
-        waiting = [pair for pair in waiting if pair not in ready]
+        ordered += ((place, publications[place]) for place in waiting if unpublished.isdisjoint(read[place]))
+        waiting = later
     return ordered
 
 

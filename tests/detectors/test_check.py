@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from distced.detectors import compiler
 from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.language.check import check
 from distced.detectors.language.parser import parse_publication
+from distced.detectors.language.private import types_named
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.patterns.tree import Pattern
 
 TYPES = (
     EventType("Pers", {"person": "string", "room": "string"}),
@@ -178,6 +181,26 @@ def test_errors_in_a_definition_name_its_place() -> None:
 def test_circular_patterns_are_refused() -> None:
     with pytest.raises(PatternError, match=r"in a circle: Four, Two"):
         compile_file("[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n")
+
+
+def test_circle_beside_patterns_without_a_name_is_named() -> None:
+    with pytest.raises(PatternError, match=r"in a circle: Four, Two$"):
+        compile_file("[Temp]\n[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n[Two] ; [Temp]\n")
+
+
+def test_names_of_each_pattern_of_a_long_chain_are_looked_for_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def counted(pattern: Pattern) -> set[str]:
+        looked.append(pattern)
+        return set(types_named(pattern))
+
+    monkeypatch.setattr(compiler, "types_named", counted)
+    chain = [f"[T{number}] -> T{number + 1}()" for number in range(50)]
+    compiled = compile_file("\n".join(reversed(chain)) + "\n")
+    # In the order of the file.
+    assert [each.publishes.name for each in compiled] == [f"T{number}" for number in range(50, 0, -1)]
+    assert len(looked) <= 2 * 50
 
 
 def test_recursive_definitions_are_refused() -> None:
