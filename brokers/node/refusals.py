@@ -175,8 +175,9 @@ class Refusals(NodePart):
             self._refuse(name, entry.client, directory_topic("subscription", name, root=self.root), problem)
 
     def _too_long(self, entry: SubscriptionHead | SubscriptionEntry) -> bool:
-        """Whether a pattern is too long with its definitions, which are compiled with it."""
-        length = len(entry.pattern) + sum(map(len, entry.definitions.values()))
+        """Whether a pattern is too long with its definitions, which are compiled with it, and the names of its language
+        and query."""
+        length = sum(map(len, (entry.pattern, entry.language, entry.query, *entry.definitions.values())))
         return length > self.limits.pattern_length and not self._is_node(entry.client)
 
     def _problem(self, client: str) -> str:

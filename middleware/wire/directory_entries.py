@@ -473,3 +473,5 @@ class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):
     client: Level
     pattern: str
     definitions: dict[str, str] = {}
+    language: str = ""
+    query: str = ""

@@ -298,6 +298,15 @@ def test_definitions_count_with_the_pattern_that_names_them() -> None:
     assert answer.error["problem"] == "a pattern longer than nodes accept"
 
 
+@pytest.mark.parametrize("of", ["language", "query"])
+def test_names_of_language_and_query_count_with_the_text(of: str) -> None:
+    alone = Alone(limit=10, pattern_length=20)
+    alone.receive((directory_topic("subscription", "c/q"), encode(SubscriptionEntry("c", "[A]", **{of: "x" * 20}))))
+    (answer,) = alone.answers("c")
+    assert (answer.subscription, answer.state) == ("c/q", "refused")
+    assert answer.error["problem"] == "a pattern longer than nodes accept"
+
+
 def test_a_pattern_that_is_too_long_is_refused_where_it_came_while_no_node_was_there() -> None:
     node = Node("n", 0, limits=SubscriptionLimits(10, 10, 20), validate=True)
     begun = [each for each in node.start(0) if isinstance(each, Publish)]
