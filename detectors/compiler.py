@@ -395,7 +395,7 @@ def _checked_statements(
     published = (each.output.type_name for each in publications if each.output is not None and each.output.type_name)
     derived = DerivedTypes(file.types, known, published, text=text)
     compiled: list[Compiled] = []
-    for place, publication in _readers_last(publications, derived.bases):
+    for place, publication in _readers_last(publications, derived.bases, text):
         derived.register(compiled)
         compiled.append(_checked(publication, known, consumption, text))
         yield place, compiled[-1]
@@ -635,7 +635,7 @@ def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
 
 
 def _readers_last(
-    publications: tuple[Publication, ...], bases: Mapping[str, AbstractSet[str]]
+    publications: tuple[Publication, ...], bases: Mapping[str, AbstractSet[str]], text: str
 ) -> list[tuple[int, Publication]]:
     """Publications with their places, each after those whose composite events it reads, perhaps by derived types."""
 
@@ -658,7 +658,14 @@ def _readers_last(
         later = [place for place in waiting if not unpublished.isdisjoint(read[place])]
         if len(later) == len(waiting):
             circle = ", ".join(sorted(unpublished - {""}))
-            raise PatternError("patterns that read each other's composite events in a circle", given=circle)
+            outputs = (publications[place].output for place in waiting)
+            raise error_at(
+                text,
+                next(each.span for each in outputs if each is not None and each.type_name),
+                "patterns that read each other's composite events in a circle",
+                given=circle,
+                advice="what one of them reads has to come from outside of the circle",
+            )
         ordered += ((place, publications[place]) for place in waiting if unpublished.isdisjoint(read[place]))
         waiting = later
     return ordered

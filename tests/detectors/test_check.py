@@ -183,9 +183,10 @@ def test_circular_patterns_are_refused() -> None:
         compile_file("[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n")
 
 
-def test_circle_beside_patterns_without_a_name_is_named() -> None:
-    with pytest.raises(PatternError, match=r"in a circle: Four, Two$"):
-        compile_file("[Temp]\n[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n[Two] ; [Temp]\n")
+def test_circle_beside_patterns_without_a_name_has_its_place() -> None:
+    with pytest.raises(PatternError, match=r"in a circle: Four, Two, at") as caught:
+        compile_file("[Temp]\n[Two] ; [Temp]\n[Four] ; [Temp] -> Two()\n[Two] ; [Two] -> Four()\n")
+    assert (caught.value.line, caught.value.column) == (3, 20)
 
 
 def test_names_of_each_pattern_of_a_long_chain_are_looked_for_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
