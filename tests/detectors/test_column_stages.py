@@ -16,6 +16,7 @@ pytest.importorskip("numba")
 
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.engine import ColumnarEngine
+from distced.detectors.columnar.program import stages as stages_by_column
 from distced.detectors.columnar.program.stages import ColumnStages, are_columnar
 from distced.detectors.columnar.python_calls import Callback
 from distced.detectors.compiler import compile_file
@@ -50,9 +51,9 @@ def held(
     computations: Sequence[Computation] = (),
     *,
     moves: bool = True,
-) -> None:
+) -> ColumnStages:
     """Hold stages by column to those of the stepwise engine, over batches of any size, with moves to the other engine
-    and back between them."""
+    and back between them; the stages by column at the end."""
     stages, computers = list(map(stage_of, throttlings)), list(map(Computer, computations))
     columns = ColumnStages(throttlings, computations, Callback)
     marks = [each.mark for each in (*computations, *throttlings)]
@@ -71,6 +72,7 @@ def held(
             for each in marks:
                 wanted, given = expected.attributes.get(each), found.attributes.get(each)
                 assert exact(wanted) == exact(given), (each, event, wanted, given)
+    return columns
 
 
 def sliding(function: str, length: int, by: tuple[str, ...] = ("k",), **other: Any) -> Throttling:
@@ -210,6 +212,30 @@ def test_memory_is_bounded_by_the_window() -> None:
         columns.marked(Batch.of_events(events))
         sizes.add(columns.memory())
     assert len(sizes) == 1
+
+
+def test_texts_that_no_stage_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages_by_column, "TEXTS", 50)
+    random = Random(23)
+    texts = [*map(str, range(3000))]
+    condition = parse_expression("v != '7'")
+    for function in FUNCTIONS:
+        throttlings = [
+            sliding(function, 60, ("k", "l"), condition=condition),
+            Throttling("t", "A", condition, 9, ("k",)),
+        ]
+        columns = held(throttlings, made(texts, random, (*texts[:40], 1)), random, moves=False)
+        # Those of the code, of what stages hold, of as many more, and of one batch.
+        assert len(columns.texts.texts) < 1000
+    first = sliding("first", 60, ())
+    columns = ColumnStages([first], (), Callback)
+    sizes = []
+    for begin in range(0, 10_000, 100):
+        columns.marked(
+            Batch.of_events([Event("A", hi, hi, "s", hi, {"v": f"{hi:09}"}) for hi in range(begin, begin + 100)])
+        )
+        sizes.append(columns.memory())
+    assert max(sizes[50:]) == max(sizes[:50])
 
 
 def test_states_are_kept_event_by_event() -> None:

@@ -8,6 +8,7 @@ source and number included, which columns do not have; the events of patterns th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
@@ -48,6 +49,9 @@ _FUNCTIONS: Final = {
     "distinct": word_offsets.DISTINCT,
 }
 _SUMS: Final = (word_offsets.SUM, word_offsets.AVG)
+
+TEXTS: Final = 65_536
+"""Number of further texts at least after which those that no stage holds are forgotten."""
 
 
 class Calls(Protocol):
@@ -91,6 +95,14 @@ class ColumnStages:
         calls: Callable[[LoopState, Texts, Sequence[When]], Calls],
     ) -> None:
         """Args: calls: maker of the calls into Python."""
+        self._throttlings, self._computations, self._calls = throttlings, computations, calls
+        computed = frozenset(name for each in computations for name, _ in each.values)
+        self.types = computed.union(*(each.types for each in throttlings))
+        self._marks = [each.mark for each in computations] + [each.mark for each in throttlings]
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make everything that has numbers of texts: the dictionary, code, and empty stages."""
         self.texts = Texts()
         self._packer = ColumnPacker(self.texts)
         self.records = RecordSpace(self.texts)
@@ -103,17 +115,27 @@ class ColumnStages:
             self.records.place_list,
         )
         self._state = empty_state()
-        self._callback = calls(self._state, self.texts, ())
+        self._callback = self._calls(self._state, self.texts, ())
         self._state.counters[word_offsets.C_CALLBACK] = self._callback.address
         self._computed = [
             (self.records.columns.place(each.mark), [(name, self._names.value(value)) for name, value in each.values])
-            for each in computations
+            for each in self._computations
         ]
-        self._stages = [_made(each, self) for each in throttlings]
-        self._marks = [each.mark for each in computations] + [each.mark for each in throttlings]
-        computed = frozenset(name for each in computations for name, _ in each.values)
-        self.types = computed.union(*(each.types for each in throttlings))
+        self._stages = [_made(each, self) for each in self._throttlings]
         self._program = _program(self.records)
+        self._forget_at = TEXTS
+
+    def _forget_texts(self) -> None:
+        """Begin with the texts that stages still hold: the dictionary grows with those of all events.
+
+        Next time after as many as there are values now, so that an event costs the same however many there are.
+        """
+        packed = [each.packed() for each in self._stages]
+        self._begin()
+        for stage, content in zip(self._stages, packed, strict=True):
+            stage.unpack(content)
+        held = sum(each.held for each in self._stages)
+        self._forget_at = len(self.texts.texts) + max(TEXTS, held)
 
     def marked(self, batch: Batch) -> Batch:
         """A batch behind all those before, with a column for each stage."""
@@ -143,7 +165,10 @@ class ColumnStages:
             if kind is not None:
                 stage.run(partial(stage.step, program, events, state, kind), count)
         self._callback.check()
-        return MarkedBatch(batch, {mark: self._column(mark, tags, payload) for mark in self._marks})
+        marks = {mark: self._column(mark, tags, payload) for mark in self._marks}
+        if len(self.texts.texts) >= self._forget_at:
+            self._forget_texts()
+        return MarkedBatch(batch, marks)
 
     def code(self, condition: Expression) -> int:
         """Address of the code of a condition; 0 for none."""
@@ -167,8 +192,9 @@ class ColumnStages:
             stage.unpack(theirs[stage.throttling.mark].packed())
 
     def memory(self) -> int:
-        """Bytes of the arrays."""
-        return sum(getattr(each.own, name).nbytes for each in self._stages for name in StageState.arrays)
+        """Bytes of the arrays and the texts."""
+        arrays: int = sum(getattr(each.own, name).nbytes for each in self._stages for name in StageState.arrays)
+        return arrays + sum(map(len, self.texts.texts))
 
     def key_values(self, key: object) -> list[tuple[int, int]]:
         """Tags and bits of a key in the form of the stepwise engine."""
@@ -190,7 +216,7 @@ _NO_LISTS: Final = np.zeros((1, 3), np.int32)
 _NOT_TOGETHER: Final = np.empty(0, np.int32)
 
 
-class _ColumnStage:
+class _ColumnStage(ABC):
     """A stage with arrays that grow on demand."""
 
     def __init__(self, throttling: Throttling, stages: ColumnStages, *, sums: bool = False) -> None:
@@ -207,17 +233,24 @@ class _ColumnStage:
         made.counters[word_offsets.C_SWEEP] = throttle.SWEEP
         return made
 
+    @abstractmethod
     def step(self, program: Program, events: Events, state: LoopState, kind: int, until: int) -> int:
         """Run until an event; the reason for stopping."""
-        raise NotImplementedError
 
+    @abstractmethod
     def packed(self) -> dict[object, Any]:
         """The state as that of the stepwise stage."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unpack(self, passed: dict[object, Any]) -> None:
         """Continue from a state of the stepwise stage."""
-        raise NotImplementedError
+
+    @property
+    def held(self) -> int:
+        """Number of keys and of values in windows."""
+        counters = self.own.counters
+        ring = counters[word_offsets.C_RING_END] - counters[word_offsets.C_RING_BEGIN]
+        return int(counters[word_offsets.C_SLOTS_LIVE] + ring)
 
     def run(self, step: _Step, until: int) -> None:
         """Run for all events of a batch."""
