@@ -289,14 +289,18 @@ class ColumnarEngine:
 
     def size(self) -> StateSize:
         """Size of the state."""
-        memory = 0
+        count, memory = values_size(self.throttlers)
+        count += self.live_instances()
         for stage in () if self.cascade is None else self.cascade.stages:
             loop = stage.loop
+            count += loop.store.held
             memory += loop.memory()[0] + loop.store.held * EVENT + sum(map(len, loop.texts.texts))
-        memory += values_size(self.throttlers) + (0 if self.stages is None else self.stages.memory())
+        if self.stages is not None:
+            count += self.stages.held
+            memory += self.stages.memory()
         if self.beside is not None:
             memory += state_size(self.beside).memory
-        return StateSize(memory, memory // max(self.live_instances(), 1))
+        return StateSize(memory, memory // max(count, 1))
 
     def _run(self, events: list[Event], until: int) -> list[CompositeEvent]:
         """Consume whole instants, and process due time events until then."""

@@ -182,7 +182,7 @@ class Detector:
         `excess`. identity: its id, where it is not that of all detectors of its pattern and policy.
         """
         self._limits = limits
-        # Instances touched from which its memory is to be measured: the first time as if all had long texts.
+        # Instances touched and events from which its memory is to be measured: the first time as if all had long texts.
         self._measure_at = limits.memory // _LONG_BYTES
         self._memory = 0
         self.id = identity or detector_id(compiled, policy.name)
@@ -620,7 +620,9 @@ class Detector:
         """Error of a state that takes more memory than the limit, measured where the work since the last time may have
         made it so; None for as usual."""
         switched = self._engine
-        if not isinstance(switched, SwitchedEngine) or self.touched < self._measure_at:
+        # Stages before the automata keep values of events that touch no instance.
+        grown = self.touched + self._statistics.consumed
+        if not isinstance(switched, SwitchedEngine) or grown < self._measure_at:
             return None
         limit = self._limits.memory
         size = switched.size()
@@ -632,7 +634,7 @@ class Detector:
             return too_much_memory(self._limits, size.memory)
         self._memory = size.memory
         # An instance touched makes one or two, each with an event.
-        self._measure_at = self.touched + max(limit - size.memory, limit // 8) // (4 * max(size.mean, _INSTANCE_BYTES))
+        self._measure_at = grown + max(limit - size.memory, limit // 8) // (4 * max(size.mean, _INSTANCE_BYTES))
         return None
 
     @property

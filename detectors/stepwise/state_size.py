@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.last_value import LastValue
+from distced.detectors.stepwise.sliding import SlidingAggregate
 from distced.detectors.stepwise.throttling import Stage
 from distced.middleware.model.events import Attribute, Event
 
@@ -22,13 +23,16 @@ KEY: Final = 100
 VALUE: Final = 500
 """Bytes of the last value that a state keeps for a key, with the place of its event."""
 
+IN_WINDOW: Final = 120
+"""Bytes of a value in a sliding window, with its instant."""
+
 LINK: Final = 72
 EVENT: Final = 400
 """Bytes of a link of a chain, and of an event besides its texts."""
 
 
 class StateSize(NamedTuple):
-    """Bytes of a state, and the mean of those of an instance or event."""
+    """Bytes of a state, and the mean of those of an instance, an event, or a value of a stage."""
 
     memory: int
     mean: int
@@ -66,16 +70,26 @@ def state_size(engine: StepwiseEngine) -> StateSize:
                 count += 1
                 memory += LINK + event(link[1])
                 link = link[0]
-    count += sum(len(each.passed) for each in engine.throttlers if isinstance(each, LastValue))
-    memory += values_size(engine.throttlers)
-    return StateSize(memory, memory // max(count, 1))
+    values, bytes_of_values = values_size(engine.throttlers)
+    memory += bytes_of_values
+    return StateSize(memory, memory // max(count + values, 1))
 
 
-def values_size(stages: Iterable[Stage]) -> int:
-    """Bytes of the values that states keep."""
-    memory = 0
+def values_size(stages: Iterable[Stage]) -> tuple[int, int]:
+    """Number and bytes of the values that states and sliding windows keep, and of keys that have passed."""
+    count = memory = 0
     for each in stages:
+        memory += sum(len(key) for key in each.passed if key.__class__ is str)
         if isinstance(each, LastValue):
-            texts = (one for key, (_, value) in each.passed.items() for one in (key, value) if one.__class__ is str)
-            memory += VALUE * len(each.passed) + sum(map(len, texts))
-    return memory
+            kept = len(each.passed)
+            memory += VALUE * kept + sum(len(value) for _, value in each.passed.values() if value.__class__ is str)
+        elif isinstance(each, SlidingAggregate):
+            kept = sum(len(window.kept) for window in each.passed.values())
+            memory += KEY * len(each.passed) + IN_WINDOW * kept
+            windows = each.passed.values()
+            memory += sum(len(value) for window in windows for _, value in window.kept if value.__class__ is str)
+        else:
+            kept = len(each.passed)
+            memory += KEY * kept
+        count += kept
+    return count, memory

@@ -8,7 +8,7 @@ import pytest
 
 from distced.detectors.automata.properties import grows_texts
 from distced.detectors.columnar.engine import ColumnarEngine
-from distced.detectors.compiler import compile_pattern
+from distced.detectors.compiler import compile_file, compile_pattern
 from distced.detectors.limits import BIRTH, TOGETHER, Limits
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_choice import Forced
@@ -191,6 +191,38 @@ def test_memory_is_measured_now_and_then(columnar: bool) -> None:
     assert excess is not None and "more memory" in excess.problem
     assert 1000 < begin < 10_000
     assert growing.at_work == "stepwise", "an engine that keeps more than it needs is given up first"
+
+
+@pytest.mark.parametrize("columnar", [True, False])
+@pytest.mark.parametrize(
+    ("stage", "closing"),
+    [
+        ("A with (n = count(v) over 1h) by k", "A with (n = count(v) over 50ns) by k"),
+        ("A with (n = distinct(v) over 1h)", "A with (n = distinct(v) over 50ns)"),
+        ("A every 1h by k", "A every 50ns by k"),
+        ("last A by k", "last A"),
+    ],
+    ids=["window", "distinct", "throttle", "state"],
+)
+def test_what_stages_keep_is_measured(stage: str, closing: str, columnar: bool) -> None:
+    """Of events of which none begins anything."""
+    engines = Engines(AtOnce(), lambda: Forced("columnar")) if columnar else None
+    read = {"last A by k": "[A where v == last(S.v, k)]", "last A": "[A where v == last(S.v)]"}
+    detectors = []
+    for each in (stage, closing):
+        (pattern,) = compile_file(f"type S = {each}\n{read.get(each, '[S where v == null]')}")
+        detectors.append(Detector(pattern, BestEffort(), engines=engines, limits=Limits(memory=2**21)))
+    grown = None
+    for begin in range(1, 60_000, 100):
+        batch = [Event("A", at, at, "s", at, {"k": f"k{at}", "v": f"v{at}"}) for at in range(begin, begin + 100)]
+        for detector in detectors:
+            detector.receive_all([("s", batch, batch[-1].hi, None)], begin)
+        assert detectors[1].measure() is None
+        grown = detectors[0].measure()
+        if grown is not None:
+            break
+    assert grown is not None and "more memory" in grown.problem
+    assert begin > 1000
 
 
 def test_engine_that_cannot_go_on_is_an_excess(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,8 +134,7 @@ class ColumnStages:
         self._begin()
         for stage, content in zip(self._stages, packed, strict=True):
             stage.unpack(content)
-        held = sum(each.held for each in self._stages)
-        self._forget_at = len(self.texts.texts) + max(TEXTS, held)
+        self._forget_at = len(self.texts.texts) + max(TEXTS, self.held)
 
     def marked(self, batch: Batch) -> Batch:
         """A batch behind all those before, with a column for each stage."""
@@ -190,6 +189,11 @@ class ColumnStages:
         theirs = {each.throttling.mark: each for each in engine_stages}
         for stage in self._stages:
             stage.unpack(theirs[stage.throttling.mark].packed())
+
+    @property
+    def held(self) -> int:
+        """Number of keys and of values in windows."""
+        return sum(each.held for each in self._stages)
 
     def memory(self) -> int:
         """Bytes of the arrays and the texts."""
