@@ -148,6 +148,8 @@ def test_arrays_become_columns() -> None:
         Column.of(np.array(["2026-11-21"], "datetime64[s]"))
     with pytest.raises(EventError, match="different lengths"):
         Batch.of_arrays(np.zeros(2, np.int32), ["A"], np.arange(2), {"k": np.arange(3)})
+    with pytest.raises(EventError, match="a type with two numbers"):
+        Batch.of_arrays(np.zeros(2, np.int32), ["B", "A", "A"], np.arange(2), {})
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,9 @@ def _check(types: NDArray[Any], type_names: Sequence[str], lo: Ints, hi: Ints) -
     if least < 0 or most >= len(type_names):
         wrong = least if least < 0 else most
         raise EventError("a type without a name", given=wrong, allowed=f"numbers from 0 to {len(type_names) - 1}")
+    if len(set(type_names)) < len(type_names):
+        twice = next(name for place, name in enumerate(type_names) if name in type_names[:place])
+        raise EventError("a type with two numbers", given=twice, allowed="each name once")
     if lo is not hi and (lo > hi).any():
         row = int((lo > hi).argmax())
         raise EventError("a timestamp with lo > hi", given=f"[{lo[row]}, {hi[row]}]", where=f"row {row}")
