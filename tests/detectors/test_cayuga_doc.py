@@ -49,8 +49,8 @@ def test_commands_of_the_tutorial_find_what_it_says(
 ) -> None:
     load_verbs()
     monkeypatch.chdir(tmp_path)
-    before = TUTORIAL.partition("## 5. Live")[0]
-    for block in re.findall(r"^```sh\n(.*?)^```", before, re.MULTILINE | re.DOTALL):
+    in_files = TUTORIAL.partition("## 5. Live")[0] + TUTORIAL.partition("## 6. Double tops")[2]
+    for block in re.findall(r"^```sh\n(.*?)^```", in_files, re.MULTILINE | re.DOTALL):
         for name, content in re.findall(r"cat > (\S+) <<END\n(.*?)^END$", block, re.MULTILINE | re.DOTALL):
             (tmp_path / name).write_text(content)
         commands = re.sub(r"cat > \S+ <<END\n.*?^END$", "", block, flags=re.MULTILINE | re.DOTALL)
@@ -66,3 +66,5 @@ def test_commands_of_the_tutorial_find_what_it_says(
     assert len(rebound["constituents"]) == 4
     (two,) = (each for each in found if each["type"] == "Two")
     assert two["attributes"] == {"one": 90, "Name": "Dell", "other": 40}
+    (top,) = (each for each in found if each["type"] == "DoubleTop")
+    assert top["attributes"] == {"symbol": "EBAY", "A": 4.1, "B": 5.3, "C": 4.2, "D": 5.2, "E": 3.9}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -154,6 +155,20 @@ def test_terminal_shows_lines_and_a_verdict(mosquitto: Server, capsys: pytest.Ca
     assert "live = run" in said
     assert "ColdRoom" in said
     assert "3 broker nodes (in this process)" in said
+
+
+@pytest.mark.parametrize(("page", "name"), [("active-office.md", "office.pretty"), ("cayuga.md", "tops.cel")])
+def test_tutorials_find_the_same_live(run: Run, tmp_path: Path, page: str, name: str) -> None:
+    said = (Path(__file__).parents[2] / "docs" / "tutorial" / page).read_text(encoding="utf-8")
+    files = dict(re.findall(r"^cat > (\S+) <<END\n(.*?)^END$", said, re.MULTILINE | re.DOTALL))
+    files["office.pretty"] = "\n".join(re.findall(r"^```pretty\n(.*?)^```", said, re.MULTILINE | re.DOTALL))
+    for each, text in files.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+    options: dict[str, Any] = {} if name == "office.pretty" else {"input_": tmp_path / "closes.csv", "speed": 400_000.0}
+    code, figures = run(patterns=[tmp_path / name], nodes=2, **options)
+    assert code == 0
+    assert figures["check"]["holds"]
+    assert figures["composite_events"] > 0
 
 
 @pytest.mark.parametrize(
