@@ -64,7 +64,10 @@ def drill(options: DrillOptions) -> int:
     events, is_incomplete = _read(options)
     searched = f"{few([str(each) for each in options.inputs])}, {len(events):,} events"
     if options.id is None:
-        _list([each for each in events.values() if isinstance(each, CompositeEvent)], as_json=options.as_json)
+        composites = [each for each in events.values() if isinstance(each, CompositeEvent)]
+        _list(composites, as_json=options.as_json)
+        if not composites:
+            show_notes([f"no composite events in {searched}; those of patterns are found with --pattern FILE"])
         return int(is_incomplete)
 
     found = drill_down(the_one(options.id, list(events), searched), events)
@@ -83,19 +86,19 @@ def _read(options: DrillOptions) -> tuple[dict[EventId, Event], bool]:
     source = None if options.pattern is None else read_source(options.pattern, options.language)
     mapping = None if options.mapping is None else load_mapping(options.mapping)
     events: dict[EventId, Event] = {}
-    rejected = 0
+    is_incomplete = False
     for path in options.inputs:
         reader = reader_of(path, mapping)
         for each in reader:
             events.setdefault(each.id, each)
-        rejected += reader.counts["rejected"]
+        is_incomplete |= reader.is_incomplete
         for row in reader.rejected[:1]:
             messages().print(f"{reader.counts['rejected']:,} rows rejected, the first: {row.error}", style="yellow")
     if source is not None:
-        patterns = compile_source(source, registry_of(options.types, None), consumption=options.consumption)
+        patterns = compile_source(source, registry_of(options.types, options.mapping), consumption=options.consumption)
         for found in Replay(patterns.compiled, list(events.values())):
             events.setdefault(found.id, found)
-    return events, rejected > 0
+    return events, is_incomplete
 
 
 def _list(found: list[CompositeEvent], *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import pytest
 from distced.detectors.batch_run.drill_down import drill_down, id_text, matching
 from distced.middleware.cli.command import main
 from distced.middleware.event_files import write_events
+from distced.middleware.history import HistoryWriter
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
 from tests.support.verbs import load_verbs
@@ -83,3 +84,25 @@ def test_source_may_have_points_and_colons() -> None:
     known = [("a.b:c", 7), ("a.b:c", 70), ("a.b", 7)]
     assert matching("a.b:c:7", known) == [("a.b:c", 7)]
     assert matching("a.b:7", known) == [("a.b", 7)]
+
+
+def test_recording_without_composite_events_is_said_to_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no composite events in events.jsonl, 3 events" in output(capsys, "--input", "events.jsonl")
+
+
+def test_history_is_drilled(capsys: pytest.CaptureFixture[str]) -> None:
+    HistoryWriter(Path("history"), "test").write(EVENTS)
+    assert "Three" in output(capsys, "--input", "history", "--pattern", "three.pattern")
+    assert "s:1" in output(capsys, "s:1", "--input", "history")
+
+
+def test_types_of_a_mapping_are_those_of_the_patterns(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rooms.csv").write_text("room,at\na,1970-01-01T00:00:01Z\na,1970-01-01T00:00:02Z\n", encoding="utf-8")
+    Path("rooms.toml").write_text(
+        '[defaults]\ntype = "Door"\nsource = "s"\ntime = { path = "at" }\n'
+        '[defaults.attributes]\nroom = "string"\n[[rule]]\nname = "row"\n',
+        encoding="utf-8",
+    )
+    Path("two.cel").write_text("SELECT room FROM Door NEXT{$1.room = $2.room} Door PUBLISH Two\n", encoding="utf-8")
+    given = ["--input", "rooms.csv", "--mapping", "rooms.toml", "--pattern", "two.cel"]
+    assert "Two" in output(capsys, *given)
