@@ -1,4 +1,4 @@
-"""`distced demo`: composite events of the Active Office, of a carrier's network, or of machines, detected live."""
+"""`distced demo`: composite events of the Active Office and of other applications, detected live."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def demo(
     ] = 60.0,
     seed: SeedOption = 41,
     scenario: Annotated[
-        Literal["office", "alarms", "upgrades"],
+        Literal["office", "alarms", "upgrades", "threats"],
         typer.Option(
-            help="The Active Office, fault monitoring of a carrier's network, or upgrades of machines, in CEDR.",
+            help="The Active Office, fault monitoring of a carrier's network, upgrades of machines, in CEDR, or "
+            "threats to regions, in CEDMOS.",
             show_choices=True,
         ),
     ] = "office",
@@ -91,6 +92,8 @@ def demo(
 
       distced demo --scenario upgrades --minutes 240 --speed 600
 
+      distced demo --scenario threats --minutes 240 --speed 600
+
       distced demo --port 1884
 
       distced demo --input reports/demo/events.jsonl.gz --no-ray
@@ -105,7 +108,14 @@ def demo(
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import display as shown
-    from distced.simulations.demo.feed import alarm_feed, office_feed, recorded_alarm_feed, recorded_feed, upgrade_feed
+    from distced.simulations.demo.feed import (
+        alarm_feed,
+        office_feed,
+        recorded_alarm_feed,
+        recorded_feed,
+        threat_feed,
+        upgrade_feed,
+    )
     from distced.simulations.demo.node_counters import NodeCounters
     from distced.simulations.demo.session import DemoSession, questions
 
@@ -130,7 +140,7 @@ def demo(
     if scenario != "alarms":
         if causes is not None or links is not None:
             raise DistcedError("causal edges or links without alarms", advice="add --scenario alarms")
-        made = office_feed if scenario == "office" else upgrade_feed
+        made = {"office": office_feed, "upgrades": upgrade_feed, "threats": threat_feed}[scenario]
         feed = made(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     elif input_ is None:
         if causes is not None or links is not None:

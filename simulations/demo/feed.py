@@ -1,5 +1,5 @@
-"""Feeds of the demonstration: the Active Office, a carrier network, machines that are upgraded, or a recording, in
-steps of virtual time."""
+"""Feeds of the demonstration: the Active Office, a carrier network, machines that are upgraded, threats to regions, or
+a recording, in steps of virtual time."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from distced.simulations.carrier import (
 )
 from distced.simulations.office import ActiveOffice, OfficeStep
 from distced.simulations.office.sensors import TYPES
+from distced.simulations.threats import TRANSFORMERS, Battlefield, read_transformers
+from distced.simulations.threats import TYPES as THREAT_TYPES
 from distced.simulations.upgrades import QUERIES, MachineFleet, read_queries
 from distced.simulations.upgrades import TYPES as UPGRADE_TYPES
 
@@ -103,6 +105,15 @@ def upgrade_feed(seed: int, minutes: float) -> DemoFeed:
     title = f"upgrades of {len(fleet.machines)} machines, seed {seed}, {minutes:g} minutes"
     steps = fleet.run(round(minutes * MINUTE))
     return DemoFeed(title, fleet.now, list(UPGRADE_TYPES), fleet.sources, steps, patterns={QUERIES: read_queries()})
+
+
+def threat_feed(seed: int, minutes: float) -> DemoFeed:
+    """Opposing units around regions, for a number of minutes of virtual time, with transformers of CEDMOS."""
+    field = Battlefield(Random(seed))
+    title = f"threats to {len(field.regions)} regions, seed {seed}, {minutes:g} minutes"
+    steps = field.run(round(minutes * MINUTE))
+    patterns = {TRANSFORMERS: read_transformers()}
+    return DemoFeed(title, field.now, list(THREAT_TYPES), field.sources, steps, patterns=patterns)
 
 
 def recorded_alarm_feed(path: Path, mapping: Path, causes: Path, links: Path | None) -> DemoFeed:

@@ -83,6 +83,13 @@ def test_demo_of_upgrades_detects_live_what_it_detects_in_a_file(run: Run) -> No
     assert figures["patterns"]["FAILED_UPGRADE"]["found"] > 0
 
 
+def test_demo_of_threats_detects_live_what_it_detects_in_a_file(run: Run) -> None:
+    code, figures = run(scenario="threats", minutes=60.0, speed=1200.0)
+    assert code == 0
+    assert figures["check"]["holds"]
+    assert figures["patterns"]["Alert"]["found"] > 0
+
+
 def test_demo_uses_the_nodes_and_sites_that_are_there(start_mosquitto: Callable[..., Server], run: Run) -> None:
     directory, home = start_mosquitto(), start_mosquitto()
     with LocalNodes(directory.url, {"here": NodeLocation(), "there": NodeLocation(home.url)}):
