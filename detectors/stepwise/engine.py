@@ -242,8 +242,10 @@ class StepwiseEngine:
     def _offer(self, events: Iterable[Event]) -> None:
         """Offer each event to each automaton in order."""
         matchers = [(unit.matcher, unit.matcher.store.timers) for unit in self.units]
+        throttled, stages, computers = self._throttled, self._early, self.computers
         for event in events:
-            event = self._mark(event)
+            if event.type in throttled:
+                event = mark(stages, event, computers)
             for matcher, timers in matchers:
                 if timers and timers[0][0] < event.hi:
                     matcher.fire(event.hi - 1)

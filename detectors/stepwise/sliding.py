@@ -19,9 +19,10 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.sets import values
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.middleware.sets.expressions import Field
 
-LARGE: Final = 2.0**1000
-"""Bound of floats, times a power of two, that are surely finite."""
+LARGE: Final = 2.0**900
+"""Bound of scales by which a quotient is surely no subnormal float."""
 
 
 class _Window:
@@ -83,95 +84,108 @@ class _First(_Window):
 
 class _Sum(_Window):
     """Exact sum of numbers: in units of 2 to the minus `exponent`, of which each finite float so far is a multiple, and
-    the infinite ones by themselves."""
+    the infinite ones by themselves.
 
-    __slots__ = ("exponent", "floats", "infinite", "scale", "units")
+    Attributes:
+        units: sum of the finite values that are kept.
+        scale: units in 1, a float; NaN where it is beyond the floats, so that no product with it counts.
+        integers: number of integers that are kept; the others are floats.
+        infinite: number of infinite floats that are kept, by sign; None for none so far.
+        plain: whether there have been only finite floats, of a scale up to `LARGE`.
+    """
+
+    __slots__ = ("exponent", "infinite", "integers", "plain", "scale", "units")
+
+    is_mean = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.exponent = self.units = self.floats = 0
+        self.exponent = self.units = self.integers = 0
         self.scale = 1.0
-        self.infinite = {inf: 0, -inf: 0}
+        self.infinite: dict[float, int] | None = None
+        self.plain = True
 
     def come(self, hi: int, value: Attribute) -> None:
         kind = type(value)
         if kind is float:
             self.kept.append((hi, value))
-            self.floats += 1
             # It may make the units finer.
-            units = self._units(value)  # type: ignore[arg-type]
+            units = self._units(value, 1)  # type: ignore[arg-type]
             self.units += units
         elif kind is int:
             self.kept.append((hi, value))
+            self.integers += 1
+            self.plain = False
             self.units += value << self.exponent  # type: ignore[operator]
 
     def gone(self, value: Any) -> None:
         if type(value) is float:
-            self.floats -= 1
-            if isinf(value):
-                self.infinite[value] -= 1
-            else:
-                self.units -= self._units(value)
+            self.units -= self._units(value, -1)
         else:
+            self.integers -= 1
             self.units -= value << self.exponent
 
     def step(self, begin: int, hi: int, value: Attribute) -> Attribute:
-        # The common case without a call.
-        kept, scale = self.kept, self.scale
+        # Floats that are multiples of the unit, without a call. A product with a power of two is exact, or infinite.
+        kept, scale, units = self.kept, self.scale, self.units
         while kept and kept[0][0] < begin:
             gone = kept.popleft()[1]
-            if type(gone) is float and -LARGE < (scaled := gone * scale) < LARGE and (units := int(scaled)) == scaled:
-                self.floats -= 1
-                self.units -= units
+            if type(gone) is float and (scaled := gone * scale).is_integer():
+                units -= int(scaled)
             else:
+                self.units = units
                 self.gone(gone)
-        if type(value) is float and -LARGE < (scaled := value * scale) < LARGE and (units := int(scaled)) == scaled:
+                units = self.units
+        if type(value) is float and (scaled := value * scale).is_integer():
             kept.append((hi, value))
-            self.floats += 1
-            self.units += units
+            self.units = units + int(scaled)
         else:
+            self.units = units
             self.come(hi, value)
-        return self.value()
+        count = len(kept)
+        if not self.plain or not count:
+            return self.value()
+        # Rounded once: what is divided by the scale is at least 1 by the count, which does not become subnormal.
+        try:
+            return (self.units / count if self.is_mean else self.units) / self.scale
+        except OverflowError:
+            return self.value()
 
-    def _units(self, value: float) -> int:
+    def value(self) -> Attribute:
+        count = len(self.kept)
+        if count == self.integers and not self.is_mean:
+            return values.number(self.units >> self.exponent)
+        if not count:
+            return None
+        if self.infinite is not None and any(self.infinite.values()):
+            return values.number(sum(each for each, number in self.infinite.items() if number))
+        try:
+            return self.units / ((count if self.is_mean else 1) << self.exponent)
+        except OverflowError:
+            return inf if self.units > 0 else -inf
+
+    def _units(self, value: float, sign: int) -> int:
         """A float in units, which become finer where it is no multiple; 0 for an infinite one, which is counted."""
-        scaled = value * self.scale
-        if scaled < LARGE and scaled > -LARGE:
-            # A product with a power of two is exact; this takes half of the time.
-            units = int(scaled)
-            if units == scaled:
-                return units
-        elif isinf(value):
-            self.infinite[value] += 1
+        if isinf(value):
+            if self.infinite is None:
+                self.infinite, self.plain = {inf: 0, -inf: 0}, False
+            self.infinite[value] += sign
             return 0
         numerator, denominator = value.as_integer_ratio()
         finer = denominator.bit_length() - 1 - self.exponent
         if finer <= 0:
             return numerator << -finer
         self.exponent += finer
-        # Beyond, no product is right.
         self.scale = 2.0**self.exponent if self.exponent < 1024 else nan
+        self.plain = self.plain and self.scale <= LARGE
         self.units <<= finer
         return numerator
-
-    def value(self) -> Attribute:
-        return self.rounded(1) if self.floats else values.number(self.units >> self.exponent)
-
-    def rounded(self, count: int) -> Attribute:
-        """The sum divided by a number, rounded once, a float."""
-        if self.floats and (self.infinite[inf] or self.infinite[-inf]):
-            return values.number(sum(each for each, number in self.infinite.items() if number))
-        try:
-            return self.units / (count << self.exponent)
-        except OverflowError:
-            return inf if self.units > 0 else -inf
 
 
 class _Mean(_Sum):
     __slots__ = ()
 
-    def value(self) -> Attribute:
-        return self.rounded(len(self.kept)) if self.kept else None
+    is_mean = True
 
 
 class _Least(_Window):
@@ -200,27 +214,47 @@ class _Greatest(_Least):
 
 
 class _Distinct(_Window):
+    """Number of different values; `counts`: of each value those that are kept. True is not 1, and stands in a tuple."""
+
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.counts: dict[tuple[bool, Attribute], int] = {}
+        self.counts: dict[object, int] = {}
 
     def come(self, hi: int, value: Attribute) -> None:
         if value is not None:
             self.kept.append((hi, value))
-            # True is not 1.
-            key = type(value) is bool, value
+            key = value if value.__class__ is not bool else (value,)
             self.counts[key] = self.counts.get(key, 0) + 1
 
     def gone(self, value: Attribute) -> None:
-        key = type(value) is bool, value
-        self.counts[key] -= 1
-        if not self.counts[key]:
+        key = value if value.__class__ is not bool else (value,)
+        count = self.counts[key]
+        if count > 1:
+            self.counts[key] = count - 1
+        else:
             del self.counts[key]
 
     def value(self) -> Attribute:
         return len(self.counts)
+
+    def step(self, begin: int, hi: int, value: Attribute) -> Attribute:
+        # As above, without a call.
+        kept, counts = self.kept, self.counts
+        while kept and kept[0][0] < begin:
+            gone = kept.popleft()[1]
+            key = gone if gone.__class__ is not bool else (gone,)
+            count = counts[key]
+            if count > 1:
+                counts[key] = count - 1
+            else:
+                del counts[key]
+        if value is not None:
+            kept.append((hi, value))
+            key = value if value.__class__ is not bool else (value,)
+            counts[key] = counts.get(key, 0) + 1
+        return len(counts)
 
 
 _WINDOWS: Final[dict[str, type[_Window]]] = {
@@ -249,15 +283,26 @@ class SlidingAggregate:
         self._new = _WINDOWS[throttling.sliding.function]
         self._length = throttling.sliding.length
         self._condition = compile_condition(throttling.condition, Scope())
-        self._value = compile_value(throttling.sliding.argument, Scope())
+        argument = throttling.sliding.argument
+        self._value = compile_value(argument, Scope())
         self._key = key_of(throttling.by) if throttling.by else None
+        # The usual ones are read without a call.
+        self._argument = argument.attribute if isinstance(argument, Field) and not argument.variable else None
+        self._by = throttling.by[0] if len(throttling.by) == 1 else None
         self.latest = self._sweep_at = INSTANT_MIN
 
     def value(self, event: Event) -> Attribute:
         """The aggregate of the events up to this one; null for an event that is not of the type or has no key."""
         if self._condition is not True and (self._condition is False or not self._condition(event, (), ())):
             return None
-        key = self._key(event) if self._key is not None else ()
+        attributes = event.attributes
+        key: object
+        if self._by is not None:
+            key = attributes.get(self._by)
+            if key.__class__ is bool:
+                key = (key,)
+        else:
+            key = self._key(event) if self._key is not None else ()
         if key is None:
             return None
         hi = event.hi
@@ -268,7 +313,8 @@ class SlidingAggregate:
         window = self.passed.get(key)
         if window is None:
             window = self.passed[key] = self._new()
-        found: Attribute = window.step(hi - self._length, hi, self._value(event, (), ()))
+        value = attributes.get(self._argument) if self._argument is not None else self._value(event, (), ())
+        found: Attribute = window.step(hi - self._length, hi, value)
         if hi >= self._sweep_at:
             # Each key is looked at once in the length of a window.
             self._sweep_at = hi + self._length
