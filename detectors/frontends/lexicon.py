@@ -8,7 +8,7 @@ The scanner is that of the core language, with other words: so parsers of front 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import ClassVar, Final
@@ -47,6 +47,8 @@ class Lexicon:
         keywords: in lower case, as words have them.
         any_case: whether keywords may be written in any case.
         comments: expressions of comments.
+        contextual: words that count in one place alone, and are names elsewhere; parsers compare with them.
+        attributes: those that the language gives to every event, behind a dot.
     """
 
     def __init__(
@@ -57,11 +59,15 @@ class Lexicon:
         any_case: bool = False,
         comments: tuple[str, ...] = (HASH,),
         spellings: Mapping[str, str] | None = None,
+        contextual: Iterable[str] = (),
+        attributes: Iterable[str] = (),
     ) -> None:
         """The lexicon with these signs; `spellings` are other signs for a sign or a keyword, such as `∧` for and."""
         self.keywords = keywords
         self.any_case = any_case
         self.comments = comments
+        self.contextual = frozenset(contextual)
+        self.attributes = frozenset(attributes)
         self._spellings = dict(spellings or {})
         self._signs = tuple(sorted({*signs, *self._spellings}, key=lambda each: (-len(each), each)))
 

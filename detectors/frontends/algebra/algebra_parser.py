@@ -75,6 +75,8 @@ class AlgebraScanner(LanguageScanner):
         any_case=True,
         comments=(HASH, DASHES),
         spellings=_SPELLINGS,
+        contextual=("id", "after", "from"),
+        attributes=("last",),
     )
 
 

@@ -70,6 +70,11 @@ class CedrScanner(LanguageScanner):
             "¬": "not",
             "&&": "and",
         },
+        contextual=(
+            *("duration", "ttl", "first", "last", "each", "cond", "exclusive", "ext", "shared"),
+            *("when", "correlationkey", "equal", "unique", "of"),
+        ),
+        attributes=("t",),
     )
 
 

@@ -57,6 +57,11 @@ class PrettyScanner(LanguageScanner):
         (*"(){},:.*/%+-", "==", "!=", "<", "<=", ">", ">="),
         any_case=True,
         spellings={"=": "==", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="},
+        contextual=(
+            *("report", "when", "is", "followed", "by", "overlapped", "then", "within", "until", "every", "before"),
+            *("with", "no", "in", "between", "overall", "for", "each", "at", "least", "one", "to", "times", "of"),
+            *("any", "number", "event", "but", "other", "than", "as", "where"),
+        ),
     )
 
     def unexpected(self, advice: str | None = None) -> PatternError:
