@@ -7,6 +7,12 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from distced.detectors.frontends import algebra, cedmos, cedr, cel, pretty
+from distced.detectors.frontends.algebra.algebra_parser import AlgebraScanner
+from distced.detectors.frontends.cedmos.cedmos_parser import CedmosScanner
+from distced.detectors.frontends.cedr.cedr_conditions import CedrScanner
+from distced.detectors.frontends.cel.cel_parser import CelScanner
+from distced.detectors.frontends.lexicon import Lexicon
+from distced.detectors.frontends.pretty.sentence_parser import PrettyScanner
 from distced.detectors.frontends.translation import Translate, Translation
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
@@ -22,6 +28,7 @@ class Language:
     name: str
     title: str
     translate: Translate
+    lexicon: Lexicon
 
     @property
     def ending(self) -> str:
@@ -31,11 +38,11 @@ class Language:
 LANGUAGES: Final = {
     each.name: each
     for each in (
-        Language("cel", "Cayuga Event Language", cel.translate),
-        Language("algebra", "Cayuga algebra", algebra.translate),
-        Language("cedmos", "Complex Event Detection and Monitoring System", cedmos.translate),
-        Language("cedr", "Complex Event Detection and Response", cedr.translate),
-        Language("pretty", "pretty language", pretty.translate),
+        Language("cel", "Cayuga Event Language", cel.translate, CelScanner.lexicon),
+        Language("algebra", "Cayuga algebra", algebra.translate, AlgebraScanner.lexicon),
+        Language("cedmos", "Complex Event Detection and Monitoring System", cedmos.translate, CedmosScanner.lexicon),
+        Language("cedr", "Complex Event Detection and Response", cedr.translate, CedrScanner.lexicon),
+        Language("pretty", "pretty language", pretty.translate, PrettyScanner.lexicon),
     )
 }  # fmt: skip
 """The languages that this version translates, by name."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from distced.detectors.language.scanner import Scanner, Word
+from distced.detectors.language.word_patterns import HASH, STRING, WordPatterns
 from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import Span
 
@@ -29,9 +30,8 @@ _UNITS: Final = {
 
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
 _QUOTES: Final = "'\"`‘’“”"
-
-HASH: Final = r"\#[^\n]*"
-"""Comment of all languages."""
+_PRINTED: Final = r"[‘’](?:[^‘’\\\n]|\\.)*[‘’]|[“”](?:[^“”\\\n]|\\.)*[“”]"
+"""A text in the quotes that the articles print."""
 
 DASHES: Final = r"--[^\n]*"
 """Comment of CEL and of SQL."""
@@ -48,7 +48,9 @@ class Lexicon:
         any_case: whether keywords may be written in any case.
         comments: expressions of comments.
         contextual: words that count in one place alone, and are names elsewhere; parsers compare with them.
+        called: those that count before a parenthesis alone.
         attributes: those that the language gives to every event, behind a dot.
+        spellings: signs and words for others.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Lexicon:
         comments: tuple[str, ...] = (HASH,),
         spellings: Mapping[str, str] | None = None,
         contextual: Iterable[str] = (),
+        called: Iterable[str] = (),
         attributes: Iterable[str] = (),
     ) -> None:
         """The lexicon with these signs; `spellings` are other signs for a sign or a keyword, such as `∧` for and."""
@@ -67,30 +70,19 @@ class Lexicon:
         self.any_case = any_case
         self.comments = comments
         self.contextual = frozenset(contextual)
+        self.called = frozenset(called)
         self.attributes = frozenset(attributes)
-        self._spellings = dict(spellings or {})
-        self._signs = tuple(sorted({*signs, *self._spellings}, key=lambda each: (-len(each), each)))
+        self.spellings = dict(spellings or {})
+        self._signs = tuple(sorted({*signs, *self.spellings}, key=lambda each: (-len(each), each)))
 
     @cached_property
-    def blank(self) -> re.Pattern[str]:
-        """Blanks and comments."""
-        return re.compile(rf"(?:\s+|{'|'.join(self.comments)})*")
-
-    @cached_property
-    def word(self) -> re.Pattern[str]:
-        """A word, by kind as the name of its group."""
+    def words(self) -> WordPatterns:
+        """Regular expressions of the words."""
         units = "|".join(sorted(_UNITS, key=len, reverse=True))
         units = f"(?i:{units})" if self.any_case else f"(?:{units})"
-        return re.compile(
-            rf"""
-            (?P<duration>\d+(?:\.\d+)?[ \t]*{units}\b)
-          | (?P<number>(?:\d+\.\d+|\d+)(?:[eE][+-]?\d+)?(?!\w|\.\d))
-          | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[‘’](?:[^‘’\\\n]|\\.)*[‘’]|[“”](?:[^“”\\\n]|\\.)*[“”])
-          | (?P<name>[^\W\d]\w*|`[^`\n]+`)
-          | (?P<sign>{"|".join(map(re.escape, self._signs))})
-            """,
-            re.VERBOSE,
-        )
+        duration = rf"\d+(?:\.\d+)?[ \t]*{units}\b"
+        sign = "|".join(map(re.escape, self._signs))
+        return WordPatterns(duration, sign, f"{STRING}|{_PRINTED}", self.comments)
 
     def read(self, match: re.Match[str]) -> Word:
         """The word of a match."""
@@ -99,7 +91,7 @@ class Lexicon:
             text = text[1:-1]
         elif kind == "name":
             lowered = text.lower() if self.any_case else text
-            lowered = self._spellings.get(lowered, lowered)
+            lowered = self.spellings.get(lowered, lowered)
             if lowered in self.keywords:
                 kind, text = "keyword", lowered
         elif kind == "string":
@@ -107,7 +99,7 @@ class Lexicon:
         elif kind == "duration":
             text = _duration(text)
         elif kind == "sign":
-            text = self._spellings.get(text, text)
+            text = self.spellings.get(text, text)
             if text in self.keywords:
                 kind = "keyword"
         return Word(kind, text, match.start(), match.end())
@@ -142,14 +134,14 @@ class LanguageScanner(Scanner):
         return Span(word.start, word.end)
 
     def _read(self, position: int) -> Word:
-        blank = self.lexicon.blank.match(self.text, position, self.end)
+        blank = self.lexicon.words.blank.match(self.text, position, self.end)
         start = blank.end() if blank else position
         if start >= self.end:
             # Where the last word ends, not behind the blank lines that follow.
             return Word("end", "", position, position)
         if SLASHES in self.lexicon.comments and self.text.startswith("/*", start):
             raise self.error("a comment that does not end", Span(start, start + 2), given="/*")
-        match = self.lexicon.word.match(self.text, start, self.end)
+        match = self.lexicon.words.word.match(self.text, start, self.end)
         if match is not None:
             return self.lexicon.read(match)
         if self.text[start] in _QUOTES:

@@ -11,23 +11,18 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from distced.detectors.language.word_patterns import WordPatterns
 from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import RESERVED, Span
 
-_BLANK = re.compile(r"(?:\s+|\#[^\n]*)*")
-_WORD = re.compile(
-    r"""
-    (?P<duration>\d+(?:\.\d+)?(?:ns|us|µs|ms|min|s|h|d)\b)
-  | (?P<number>(?:\d+\.\d+|\d+)(?:[eE][+-]?\d+)?(?!\w|\.\d))
-  | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-  | (?P<name>[^\W\d]\w*|`[^`\n]+`)
-  | (?P<sign>->|<=|>=|==|!=|[][(){},;|&~*+/%!<>=@:.\-])
-    """,
-    re.VERBOSE,
+WORDS: Final = WordPatterns(
+    duration=r"\d+(?:\.\d+)?(?:ns|us|µs|ms|min|s|h|d)\b", sign=r"->|<=|>=|==|!=|[\[\](){},;|&~*+/%!<>=@:.\-]"
 )
+_BLANK = WORDS.blank
+_WORD = WORDS.word
 
 # The paper's symbols, and those a keyboard with them suggests, beside their ASCII forms.
-_SYMBOLS: Final = {
+SYMBOLS: Final = {
     "⊆": "⊆",
     "≤": "<=",
     "≥": ">=",
@@ -195,7 +190,7 @@ class Scanner:
         if start >= self.end:
             # Where the last word ends, not behind the blank lines that follow.
             return Word("end", "", position, position)
-        symbol = _SYMBOLS.get(self.text[start])
+        symbol = SYMBOLS.get(self.text[start])
         if symbol is not None:
             return Word("sign", symbol, start, start + 1)
         match = _WORD.match(self.text, start, self.end)

@@ -90,8 +90,9 @@ def test_words_of_expressions_are_those_of_their_parser() -> None:
 def test_words_of_a_language_are_those_of_its_parser(language: str) -> None:
     lexicon, modules = FRONTENDS[language]
     read = set[str]().union(*map(compared, modules))
-    assert read - lexicon.keywords == lexicon.contextual | lexicon.attributes
+    assert read - lexicon.keywords == lexicon.contextual | lexicon.called | lexicon.attributes
     assert lexicon.contextual.isdisjoint(lexicon.keywords)
+    assert lexicon.called.isdisjoint(lexicon.keywords)
     assert lexicon.attributes.isdisjoint(lexicon.keywords)
     # Operators of expressions, which the parser of the core reads.
     read |= compared(expression_parser)

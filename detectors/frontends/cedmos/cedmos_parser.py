@@ -45,7 +45,8 @@ class CedmosScanner(LanguageScanner):
         _KEYWORDS,
         (*"(){},;.*/%+-", "==", "!=", "<", "<=", ">", ">="),
         spellings={"=": "==", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="},
-        contextual=("off", *(word for word in OPERATORS if word not in _KEYWORDS)),
+        contextual=("off",),
+        called=(word for word in OPERATORS if word not in _KEYWORDS),
         attributes=(_TIME,),
     )
 

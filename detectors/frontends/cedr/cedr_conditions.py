@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from distced.detectors.frontends.cedr import cedr_tree as tree
-from distced.detectors.frontends.lexicon import HASH, SLASHES, LanguageScanner, Lexicon
+from distced.detectors.frontends.lexicon import SLASHES, LanguageScanner, Lexicon
 from distced.detectors.language.depth import MOST_BRACKETS, MOST_LEVELS, too_deep
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Word
+from distced.detectors.language.word_patterns import HASH
 from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import (
     Binary,
@@ -72,8 +73,9 @@ class CedrScanner(LanguageScanner):
         },
         contextual=(
             *("duration", "ttl", "first", "last", "each", "cond", "exclusive", "ext", "shared"),
-            *("when", "correlationkey", "equal", "unique", "of"),
+            *("when", "equal", "unique", "of"),
         ),
+        called=("correlationkey",),
         attributes=("t",),
     )
 

@@ -15,10 +15,11 @@ from distced.detectors.frontends.cel.cel_tree import (
     Statement,
     Stream,
 )
-from distced.detectors.frontends.lexicon import DASHES, HASH, LanguageScanner, Lexicon
+from distced.detectors.frontends.lexicon import DASHES, LanguageScanner, Lexicon
 from distced.detectors.frontends.schemas import Declaration
 from distced.detectors.language.depth import check_depth, too_deep
 from distced.detectors.language.expression_parser import ExpressionParser
+from distced.detectors.language.word_patterns import HASH
 from distced.middleware.sets.expressions import TRUE, Expression, Field, Name, Span
 
 DECORATORS: Final = ("$1", "$2", "$")
