@@ -19,7 +19,7 @@ JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 # The tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench experiments clean programs mosquitto graphviz java \
+.PHONY: demo test quick lint types contracts kernel docs grammars bytecode properties bench experiments clean programs mosquitto graphviz java \
   images lock up down logs containers
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
@@ -55,6 +55,10 @@ contracts: $(VENV)/.dev
 ## make docs: the documentation site, in build/site
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+## make grammars: grammars of the languages for editors, in docs/editors
+grammars: $(VENV)/.fast
+	$(BIN)/python -m distced.detectors.highlighting.textmate docs/editors/distced
 
 # Functions of the columnar engine, compiled once for all processes of the tests. That needs few packages, and takes as
 # long as the others take to install.

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pygments.lexer import RegexLexer
@@ -20,6 +25,7 @@ from distced.detectors.frontends.cel.cel_parser import CelScanner
 from distced.detectors.frontends.languages import CORE, LANGUAGES
 from distced.detectors.frontends.pretty.sentence_parser import PrettyScanner
 from distced.detectors.highlighting.pygments_lexers import TOKENS
+from distced.detectors.highlighting.textmate import SCOPES, files, grammar
 from distced.detectors.highlighting.word_rules import HIGHLIGHTED, Kind
 from distced.detectors.language.scanner import Scanner, Word
 from distced.middleware.model.errors import PatternError
@@ -137,3 +143,84 @@ def test_words_of_one_place_are_keywords_there(language: str, text: str, keyword
     assert {token for _, token, _ in tokens} >= {Name, Whitespace}
     assert all(token is Comment for _, token, value in tokens if value.startswith(("--", "/*")))
     assert Text not in {token for _, token, _ in tokens}
+
+
+# Grammars of editors.
+
+
+def alternation(document: dict[str, Any]) -> str:
+    """The rules of a grammar in one expression: the leftmost match counts, of those at one place the first rule."""
+    rules = (each.get("match") or each["begin"] for each in document["patterns"])
+    return "|".join(f"(?P<r{place}>{rule})" for place, rule in enumerate(rules))
+
+
+def coloured(document: dict[str, Any], text: str) -> Iterator[tuple[int, int, str]]:
+    """Places and scopes of a text by a grammar, as an editor reads it line by line."""
+    expression = re.compile(alternation(document))
+    at = 0
+    within: dict[str, str] | None = None
+    for line in text.splitlines(keepends=True):
+        start = 0
+        while start < len(line):
+            if within is not None:
+                end = re.compile(within["end"]).search(line, start)
+                stop = end.end() if end else len(line)
+                rule, within = within, None if end else within
+            elif match := expression.search(line, start):
+                rule = document["patterns"][int(str(match.lastgroup)[1:])]
+                start, stop = match.span()
+                within = rule if "end" in rule else None
+            else:
+                break
+            yield at + start, at + stop, rule["name"]
+            start = stop
+        at += len(line)
+
+
+def test_grammars_are_those_of_the_rules() -> None:
+    folder = ROOT / "docs" / "editors" / "distced"
+    kept = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.json")}
+    assert kept == dict(files()), "run make grammars"
+    grammars = json.loads(kept["package.json"])["contributes"]["grammars"]
+    assert len(grammars) == len(HIGHLIGHTED)
+    assert {each["path"].removeprefix("./") for each in grammars} < kept.keys()
+
+
+@pytest.mark.parametrize("language", HIGHLIGHTED)
+def test_editor_colours_as_pygments(language: str) -> None:
+    highlighting = HIGHLIGHTED[language]
+    tokens = {f"{scope}.distced-{language}": TOKENS[kind] for kind, scope in SCOPES.items()}
+    tokens[f"comment.block.distced-{language}"] = Comment
+    for text in [*texts(language), "/* of\ntwo lines */ WHERE x /* one */"]:
+        wanted = [
+            (at, at + len(value), token)
+            for at, token, value in LEXERS[highlighting.ending].get_tokens_unprocessed(text)
+            if token not in (Whitespace, Text)
+        ]
+        found: list[tuple[int, int, object]] = []
+        for start, end, scope in coloured(grammar(highlighting), text):
+            if found and tokens[scope] is found[-1][2] is Comment and found[-1][1] == start:
+                # Of a comment that goes on in the next line.
+                start = found.pop()[0]
+            found.append((start, end, tokens[scope]))
+        assert found == wanted, text
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed, which has the engine of editors")
+@pytest.mark.parametrize("language", HIGHLIGHTED)
+def test_engine_of_editors_matches_as_python(language: str) -> None:
+    expression = alternation(grammar(HIGHLIGHTED[language]))
+    lines = list(dict.fromkeys(line for text in texts(language) for line in text.splitlines()))[::3]
+    program = 'map([match($e; "g") | [.offset, .length, (.captures | map(.offset >= 0) | index(true))]])'
+    done = subprocess.run(
+        ["jq", "--arg", "e", expression.replace("(?P<", "(?<"), program],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = [
+        [[each.start(), len(each[0]), int(str(each.lastgroup)[1:])] for each in re.finditer(expression, line)]
+        for line in lines
+    ]
+    assert json.loads(done.stdout) == wanted
