@@ -190,7 +190,9 @@ def _show_automata(patterns: Patterns, options: ExplainOptions) -> None:
             ]
             write_json({"patterns": documents}, options.out)
         case "text":
-            _write_blocks((pattern_as_text(compiled, view, written) for compiled, view in views), options.out)
+            language = patterns.source.language
+            blocks = (pattern_as_text(compiled, view, written, language) for compiled, view in views)
+            _write_blocks(blocks, options.out)
         case form:
             write(drawn(automata_diagram([(compiled.text, view) for compiled, view in views]), form), options.out)
 

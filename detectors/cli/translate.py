@@ -10,9 +10,10 @@ import typer
 
 from distced.detectors.cli.pattern_options import LanguageOption, MappingOption, TypesOption, registry_of
 from distced.detectors.frontends.languages import LANGUAGES
+from distced.detectors.highlighting.terminal import highlighted
 from distced.detectors.pattern_files import compile_source, read_source, translate_source
 from distced.middleware.cli.options import verb
-from distced.middleware.cli.output import AsJson, print_json
+from distced.middleware.cli.output import AsJson, output, print_json
 from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.patterns.printer import format_file
@@ -65,8 +66,16 @@ def translate(options: TranslateOptions) -> int:
     elif options.out is not None:
         _write(options.out, text)
     else:
-        typer.echo(text, nl=False)
+        _show(text)
     return 0
+
+
+def _show(text: str) -> None:
+    console = output()
+    if console.is_terminal:
+        console.print(highlighted(text), end="")
+    else:
+        typer.echo(text, nl=False)
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,7 +12,9 @@ from rich.tree import Tree
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.diagram import YELLOW, Diagram, Edge, Group, Line, Look, Node, folded
 from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, excerpt, outline
+from distced.detectors.frontends.languages import CORE
 from distced.detectors.frontends.pretty.sentence_printer import sentence
+from distced.detectors.highlighting.terminal import highlighted
 
 _TITLE: Final = 110
 _LABEL: Final = 36
@@ -88,14 +90,17 @@ def _label(move: MoveView) -> list[Line]:
     return [Line(move.label, "cyan"), *(Line(note, "dim italic") for note in move.notes())]
 
 
-def pattern_as_text(compiled: Compiled, view: AutomatonView, source: str = "") -> Iterator[RenderableType]:
+def pattern_as_text(
+    compiled: Compiled, view: AutomatonView, source: str = "", language: str = ""
+) -> Iterator[RenderableType]:
     """A pattern for a terminal: its text, tree, automaton and the automata of the sides of `&`; where it is translated,
-    with the text that it comes of; as a sentence, where there is one."""
+    with the text that it comes of, in its language; as a sentence, where there is one."""
     if source:
-        yield Text(excerpt(source, compiled.publication.pattern.span, most=500), "italic")
-    yield Text(compiled.text, "bold")
+        written = excerpt(source, compiled.publication.pattern.span, most=500)
+        yield highlighted(written, language or CORE, "italic")
+    yield highlighted(compiled.text, style="bold")
     if said := sentence(compiled.publication):
-        yield Text.assemble(("in words     ", "dim"), said)
+        yield Text.assemble(("in words     ", "dim"), highlighted(said, "pretty"))
     yield Text.assemble(("canonical id ", "dim"), view.canonical_id)
     yield Text()
     yield _tree(outline(compiled.publication.pattern, source=source))

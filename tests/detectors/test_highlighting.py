@@ -15,9 +15,13 @@ from typing import Any
 
 import pytest
 from pygments.lexer import RegexLexer
-from pygments.token import Comment, Keyword, Name, Text, Whitespace
+from pygments.token import Comment, Keyword, Name, Whitespace
+from pygments.token import Text as Plain
+from rich.text import Text
 
 from distced.detectors.conformance.cases import load_cases
+from distced.detectors.drawing.automaton_drawing import pattern_as_text
+from distced.detectors.explain.automaton_view import view_of
 from distced.detectors.frontends.algebra.algebra_parser import AlgebraScanner
 from distced.detectors.frontends.cedmos.cedmos_parser import CedmosScanner
 from distced.detectors.frontends.cedr.cedr_conditions import CedrScanner
@@ -25,10 +29,13 @@ from distced.detectors.frontends.cel.cel_parser import CelScanner
 from distced.detectors.frontends.languages import CORE, LANGUAGES
 from distced.detectors.frontends.pretty.sentence_parser import PrettyScanner
 from distced.detectors.highlighting.pygments_lexers import TOKENS
+from distced.detectors.highlighting.terminal import STYLES, highlighted
 from distced.detectors.highlighting.textmate import SCOPES, files, grammar
 from distced.detectors.highlighting.word_rules import HIGHLIGHTED, Kind
 from distced.detectors.language.scanner import Scanner, Word
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry, event_type
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "conformance"
@@ -142,7 +149,31 @@ def test_words_of_one_place_are_keywords_there(language: str, text: str, keyword
     assert " ".join(value for _, token, value in tokens if token is Keyword) == keywords
     assert {token for _, token, _ in tokens} >= {Name, Whitespace}
     assert all(token is Comment for _, token, value in tokens if value.startswith(("--", "/*")))
-    assert Text not in {token for _, token, _ in tokens}
+    assert Plain not in {token for _, token, _ in tokens}
+
+
+@pytest.mark.parametrize("language", HIGHLIGHTED)
+def test_terminal_shows_the_text_with_styles_of_its_words(language: str) -> None:
+    styles = {TOKENS[kind]: style for kind, style in STYLES.items()}
+    for text in texts(language)[::5]:
+        shown = highlighted(text, language, "bold")
+        assert (shown.plain, shown.style) == (text, "bold")
+        wanted = [
+            (at, at + len(value), styles[token])
+            for at, token, value in LEXERS[HIGHLIGHTED[language].ending].get_tokens_unprocessed(text)
+            if token in styles
+        ]
+        assert [(each.start, each.end, each.style) for each in shown.spans] == wanted
+
+
+def test_explain_shows_words_in_the_language_of_the_text() -> None:
+    patterns = compile_source(PatternSource("SELECT * FROM S NEXT{} S", "", "cel"), TypeRegistry([event_type("S", {})]))
+    (compiled,) = patterns.compiled
+    source, core, *_ = pattern_as_text(compiled, view_of(compiled, patterns.derived), patterns.source.text, "cel")
+    assert isinstance(source, Text)
+    assert [source.plain[each.start : each.end] for each in source.spans] == ["SELECT", "FROM", "NEXT"]
+    assert isinstance(core, Text)
+    assert "consumed" in [core.plain[each.start : each.end] for each in core.spans]
 
 
 # Grammars of editors.
@@ -195,7 +226,7 @@ def test_editor_colours_as_pygments(language: str) -> None:
         wanted = [
             (at, at + len(value), token)
             for at, token, value in LEXERS[highlighting.ending].get_tokens_unprocessed(text)
-            if token not in (Whitespace, Text)
+            if token not in (Whitespace, Plain)
         ]
         found: list[tuple[int, int, object]] = []
         for start, end, scope in coloured(grammar(highlighting), text):
