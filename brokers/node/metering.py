@@ -300,20 +300,31 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
     figures = [(before.load, entry.load, _LEAST_LOAD), (before.behind, entry.behind, float(BEHIND))]
     figures.append((before.waiting, entry.waiting, float(WAITING)))
     figures += [(latency, entry.latencies[home], _LEAST_TIME) for home, latency in before.latencies.items()]
-    pairs = [(each, entry.detectors[identity]) for identity, each in before.detectors.items()]
-    return _differ(figures) or any(each.engine != now.engine or _differ(_figures(each, now)) for each, now in pairs)
+    return _differ(figures) or any(
+        _measured_apart(each, entry.detectors[name]) for name, each in before.detectors.items()
+    )
 
 
-def _figures(before: Measured, after: Measured) -> Iterable[tuple[float, float, float]]:
-    """Pairs of figures, each with its least change."""
-    for figure, least in _LEAST.items():
-        yield getattr(before, figure), getattr(after, figure), least
-    for name in before.inputs.keys() | after.inputs.keys():
-        yield before.inputs.get(name, 0.0), after.inputs.get(name, 0.0), _LEAST_BYTES
+def _measured_apart(before: Measured, after: Measured) -> bool:
+    """Whether the figures of a detector differ, those of its inputs last: there are many, and most are equal."""
+    if before.engine != after.engine:
+        return True
+    if _differ([(getattr(before, figure), getattr(after, figure), least) for figure, least in _LEAST.items()]):
+        return True
+    old, new = before.inputs, after.inputs
+    for name, size in old.items():
+        other = new.get(name, 0.0)
+        if abs(size - other) > _LEAST_BYTES and abs(size - other) > CHANGE * max(size, other):
+            return True
+    return any(size > _LEAST_BYTES and name not in old for name, size in new.items())
 
 
 def _differ(figures: Iterable[tuple[float, float, float]]) -> bool:
-    return any(abs(one - other) > max(CHANGE * max(one, other), least) for one, other, least in figures)
+    for one, other, least in figures:
+        apart = abs(one - other)
+        if apart > least and apart > CHANGE * max(one, other):
+            return True
+    return False
 
 
 def _thousandths(load: float) -> int:

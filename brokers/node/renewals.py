@@ -79,7 +79,8 @@ class Renewals(NodePart):
             effects.append(renewal("node", self.name, root=self.root))
         there = [(kind, name) for kind in RENEWED for name in self.directory.table(kind)]
         self._seen = {each: self._seen.get(each, self.round) for each in there if each != ("node", self.name)}
-        dead = [each for each, seen in self._seen.items() if self.round - seen > MISSED * self._rounds(*each)]
+        late = [(each, self.round - seen) for each, seen in self._seen.items() if self.round - seen > MISSED]
+        dead = [each for each, missed in late if missed > MISSED * self._rounds(*each)]
         if not dead:
             return effects
         alive = [each for each in self.directory.common_nodes if ("node", each) not in dead]

@@ -432,8 +432,11 @@ class _Standing:
 
     def relief(self, free: Sequence[str]) -> HostChange | None:
         """A place for this detector of the busiest node with others, there and elsewhere, that make room."""
-        situation, now = self.situation, self._candidate(self.hosts)
-        if situation.busiest[0] != self.primary or _aims_at(self.policy, now) != (False, True):
+        situation = self.situation
+        if situation.busiest[0] != self.primary:
+            return None
+        now = self._candidate(self.hosts)
+        if _aims_at(self.policy, now) != (False, True):
             return None
         nodes = {self.primary, *(node for node in free if node in self.reached)}
         movable = {

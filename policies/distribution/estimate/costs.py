@@ -17,7 +17,6 @@ from distced.policies.distribution.estimate.delays import (
     Input,
     arrivals,
     from_detector,
-    from_source,
     until_all_heard,
     waited,
 )
@@ -115,7 +114,8 @@ class CostEstimate:
         self._periods = [
             (float(situation.network.local(situation.site_of_home(home))), each) for home, each in periods.items()
         ]
-        self._waits: dict[str, float] = {}
+        # By node, where its latencies are measured, or else by site.
+        self._waits: dict[tuple[bool, str], float] = {}
         self.louder = self._louder(detectors)
 
     @classmethod
@@ -194,13 +194,13 @@ class CostEstimate:
         """ns from an event to its consumption on a node."""
         situation = self.situation
         measured = situation.loads.get(node)
-        if measured is not None and measured.latencies:
-            return self._wait(node)
-        # As at any node of the site.
-        site = situation.site_of_node(node)
-        if site not in self._waits:
-            self._waits[site] = self._wait(node)
-        return self._waits[site]
+        apart = measured is not None and bool(measured.latencies)
+        # Without measurements as at any node of the site.
+        key = apart, node if apart else situation.site_of_node(node)
+        known = self._waits.get(key)
+        if known is None:
+            known = self._waits[key] = self._wait(node)
+        return known
 
     def _wait(self, node: str) -> float:
         situation = self.situation
@@ -215,8 +215,13 @@ class CostEstimate:
                 latency, period = from_detector(situation, arrived, node), SECOND / watermark_rate
                 spans.append((latency + period, latency, period))
             return until_all_heard(spans)
+        # The same for all sources at a server.
+        at_home = {
+            home: local + situation.to_node(home, node)
+            for home, (local, _) in zip(self._homes, self._periods, strict=True)
+        }
         heard = [
-            Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate)
+            Input(at_home[situation.sources[source].home], rate, message_sizes.HEARTBEATS + rate)
             for source, rate in self._sources.items()
         ]
         heard += [
