@@ -137,20 +137,19 @@ class ArrivalGaps:
         known = self._rows.get(gap)
         if known is not None and self.total <= max(known[0] * RENEWED_AT, known[0] + RENEWED_BY):
             return known[1]
-        among = [0] * BINS
+        among, first = [0] * BINS, gap * BINS
         for place, count in self._counts.items():
-            length, offset = divmod(place, BINS)
-            if length >= gap:
-                among[offset] += count
+            if place >= first:
+                among[place % BINS] += count
         cumulative = list(accumulate(among))
         if gap:
             prior = self._row(0)
             weight = cumulative[-1] + FEW
-            row = array("d", ((each + FEW * share) / weight for each, share in zip(cumulative, prior, strict=True)))
+            row = array("d", [(each + FEW * share) / weight for each, share in zip(cumulative, prior, strict=True)])
         else:
             # One more gap, with an event at once: what was not seen yet may be.
             weight = self.total + 1
-            row = array("d", ((each + 1) / weight for each in cumulative))
+            row = array("d", [(each + 1) / weight for each in cumulative])
         if len(self._rows) >= MOST_ROWS and gap not in self._rows:
             # The first one is part of all others.
             del self._rows[next(each for each in self._rows if each)]
