@@ -8,7 +8,7 @@ The registers begin around the smallest part that holds all atoms `as p`, is no 
 each way: then it can be cut out with them. A side of `&` has its registers itself and hands on what is read outside.
 
 Rejected: evaluation over the constituents of a match, which would keep all of them readable, and know no hidden events;
-a register for any number of distinct values, as a value of the kind set or as a text, which grows with each of them.
+a register for any number of values, as one of the kind set or as a text, which grows with each of them.
 """
 
 from __future__ import annotations
@@ -272,10 +272,11 @@ class _Writer:
                 (place,) = (each.value for each in aggregate.arguments[1:] if isinstance(each, Literal))
                 assert isinstance(place, int)
                 return self.nth(aggregate, argument, place) if place > 0 else self.from_last(argument, -place)
-            case _:
+            case function:
                 (most,) = (each.value for each in aggregate.arguments[1:] if isinstance(each, Literal))
                 assert isinstance(most, int)
-                return self.distinct(aggregate, argument, most)
+                many = self.collect if function == "collect" else self.distinct
+                return many(aggregate, argument, most)
 
     def register(self, holds: str, initial: Expression, new: Expression, *, count: bool = False) -> Name:
         """A register by what it holds, with its new value at each event, in which `Name("")` is the old one."""
@@ -317,6 +318,23 @@ class _Writer:
             self.registers.updates[f"nth({format_expression(argument)})"] = moved
         return Name(names[0])
 
+    def collect(self, aggregate: Call, argument: Expression, most: int) -> Expression:
+        """A list in JSON of the first values that are not null, up to `most`; null beyond the longest text."""
+        text = format_expression(aggregate)
+        if text not in self.registers.names:
+            joined = self.registers.names[text] = self.names.new(text)
+            count = self.names.new(f"values of {text}")
+            self.registers.initials += [(joined, Literal("")), (count, _ZERO)]
+            room = Binary("and", Binary("<", Name(count), Literal(most)), Unary("not", _is_null(argument)))
+            item = Call("json", (argument,))
+            behind = Binary("+", Binary("+", Name(joined), Literal(", ")), item)
+            longer = _choice(Binary("==", Name(count), _ZERO), item, behind)
+            self.registers.updates[text] = [
+                (joined, _choice(room, longer, Name(joined))),
+                (count, _choice(room, Binary("+", Name(count), _ONE), Name(count))),
+            ]
+        return _list_of(Name(self.registers.names[text]))
+
     def distinct(self, aggregate: Call, argument: Expression, most: int) -> Name:
         """The number of distinct values that are not null, up to `most`, which are kept."""
         text = format_expression(aggregate)
@@ -348,6 +366,11 @@ def _choice(condition: Expression, then: Expression, otherwise: Expression) -> E
 
 def _is_null(expression: Expression) -> Expression:
     return Binary("==", expression, _NULL)
+
+
+def _list_of(items: Expression) -> Expression:
+    """A list in JSON, from the text of its items."""
+    return Binary("+", Binary("+", Literal("["), items), Literal("]"))
 
 
 def _number(expression: Expression) -> Expression:
@@ -424,6 +447,8 @@ def holds_part(register: str, aggregate: Call) -> bool:
         case "nth":
             back = (format_expression(Call("nth", (argument, Literal(-each)))) for each in range(1, MOST_VALUES))
             return name in _counts(argument) or name in back
+        case "collect":
+            return name == f"values of {format_expression(aggregate)}"
         case _:
             return name.endswith(f"value of {format_expression(aggregate)}") or (
                 name.startswith("value ") and name.endswith(f" of {format_expression(aggregate)}")
@@ -442,6 +467,8 @@ def as_written(expression: Expression, read: Collection[Call]) -> Expression:
         match node:
             case Name(name=name):
                 return by_name.get(name.rstrip("'"), node)
+            case Binary(left=Binary(right=Call(function="collect") as items)) if node == _list_of(items):
+                return items
             case Binary(operator="/", right=Name(name=name)):
                 return next((each for each in read if each.function == "avg" and holds(name, each)), node)
             case _:

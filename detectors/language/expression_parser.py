@@ -37,7 +37,6 @@ _MOST_DIGITS = 40
 _CALLED = tuple(dict.fromkeys(each for each in (*FUNCTIONS, *AGGREGATES, CURRENT, ALL) if each != "in"))
 _ADVICE = {
     "in": "write v in (1, 2)",
-    "collect": "there are no lists of values: write first(p.price), last(p.price), nth(p.price, 2)",
 }
 _ARGUMENTS = {
     "nth": "say which value: nth(p.price, 2) is the second, nth(p.price, -2) the last but one",

@@ -6,7 +6,8 @@ which they were matched. An aggregate is a call in the tree like that of a funct
 over a variable are aggregates, with more arguments functions of values.
 
 Aggregates of the standard query languages leave out null (SQL:2016, 10.9); so do these, and what cannot be compared or
-added. A value of lists for `collect(p.price)` was rejected: events have no attributes that are lists.
+added. `collect(p.price, 20)` is a text, a list in JSON, as of JSON_ARRAYAGG (SQL:2016, 10.9); lists as values were
+rejected: events have no attributes that are lists, and a value with a bound has a bound of memory.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ AGGREGATES: Final[dict[str, Aggregate]] = {
     "last": Aggregate(1, 1, None, None),
     "nth": Aggregate(2, 2, None, None),
     "distinct": Aggregate(1, 2, None, "number"),
+    "collect": Aggregate(1, 2, None, "string"),
 }
 
 OVER: Final = "over"
@@ -125,6 +127,8 @@ def fault(aggregate: Call) -> tuple[str, str] | None:
         )
     if function == "distinct" and not rest:
         return "distinct without a number", "distinct(p.port, 20), which keeps 20 values and is 20 for 20 or more"
+    if function == "collect" and not rest:
+        return "collect without a number", "collect(p.price, 20), a list in JSON of the first 20 values"
     if not rest:
         return None
     number = rest[0].value if isinstance(rest[0], Literal) else None
@@ -132,4 +136,6 @@ def fault(aggregate: Call) -> tuple[str, str] | None:
         return "not a place of a value", f"1 for the first to {MOST_VALUES}, -1 for the last to -{MOST_VALUES}"
     if function == "distinct" and not (type(number) is int and 1 <= number <= MOST_VALUES):
         return "not a number of distinct values", f"1 to {MOST_VALUES}"
+    if function == "collect" and not (type(number) is int and 1 <= number <= MOST_VALUES):
+        return "not a number of collected values", f"1 to {MOST_VALUES}"
     return None

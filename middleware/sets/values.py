@@ -10,6 +10,7 @@ the pattern expects to find.
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Callable
@@ -129,6 +130,14 @@ def _of_string(compute: Callable[..., Attribute]) -> Callable[..., Attribute]:
     return computed
 
 
+def json_text(value: Attribute) -> Attribute:
+    """A value as JSON (RFC 8259); null beyond `LONGEST`. An infinite number is one that every reader rounds to it."""
+    if type(value) is float and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else None
+
+
 def _coalesce(*values: Attribute) -> Attribute:
     return next((value for value in values if value is not None), None)
 
@@ -171,6 +180,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "contains": Function(_of_string(lambda text, part: part in text), 2, 2, "string", "boolean"),
     "starts_with": Function(_of_string(str.startswith), 2, 2, "string", "boolean"),
     "ends_with": Function(_of_string(str.endswith), 2, 2, "string", "boolean"),
+    "json": Function(json_text, 1, 1, None, "string"),
     "coalesce": Function(_coalesce, 1, None, None, None),
     # Engines compute the chosen argument alone; values cannot show it, as no expression has an effect.
     "if": Function(_choice, 3, 3, None, None),

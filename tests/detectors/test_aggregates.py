@@ -74,12 +74,12 @@ def test_what_is_aggregated_can_be_cut_out_and_shared() -> None:
 
 def test_explain_shows_aggregates_as_they_are_written() -> None:
     text = """[P as p]+ [Q where (v > avg(p.v) and distinct(p.k, 2) == 2) as q <= {Q}]
-      -> X(mean = avg(p.v), third = nth(p.v, -3))"""
+      -> X(mean = avg(p.v), third = nth(p.v, -3), all = collect(p.k, 9)) where all != '[1]'"""
     view = view_of(compile_pattern(text))
-    assert view.registers == ("avg(p.v)", "distinct(p.k, 2)", "nth(p.v, -3)")
+    assert view.registers == ("avg(p.v)", "distinct(p.k, 2)", "nth(p.v, -3)", "collect(p.k, 9)")
     moves = [move for state in view.states for move in state.moves]
     assert {move.sets for move in moves} == {()}
-    added = ("adds to avg(p.v)", "adds to distinct(p.k, 2)", "adds to nth(p.v, -3)")
+    added = ("adds to avg(p.v)", "adds to collect(p.k, 9)", "adds to distinct(p.k, 2)", "adds to nth(p.v, -3)")
     assert {(move.label, move.opens) for move in moves} == {
         ("P", added),
         ("Q where v > avg(p.v) and distinct(p.k, 2) == 2", ()),

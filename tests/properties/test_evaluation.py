@@ -36,7 +36,7 @@ VALUES = st.one_of(NUMBERS, STRINGS, st.booleans(), st.none())
 REGISTERS = {"r": 0, "q": 1}
 VARIABLES = {"x": 0, "y": 1}
 OPERATORS = [operator for level in LEVELS for operator in level if operator != "not"]
-ONE = ["abs", "round", "floor", "ceil", "length", "lower", "upper"]
+ONE = ["abs", "round", "floor", "ceil", "length", "lower", "upper", "json"]
 TWO = ["contains", "starts_with", "ends_with", "min", "max", "coalesce"]
 
 ATTRIBUTES = st.sampled_from([*KINDS, "nowhere"])

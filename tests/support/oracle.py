@@ -997,6 +997,9 @@ class Oracle:
             case "distinct":
                 different = [each for at, each in enumerate(known) if not any(values.same(each, o) for o in known[:at])]
                 return min(len(different), place)
+            case "collect":
+                items = ", ".join(values.json_text(each) for each in known[:place])
+                return f"[{items}]"
         raise TypeError(aggregate)
 
     def carried(self, aggregate: Call, bindings: dict[Any, Any]) -> Any:

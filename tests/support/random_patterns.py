@@ -293,14 +293,16 @@ class PatternMaker:
         value: Expression = Field(variable, random.choice(("v", "v", "k")))
         if random.random() < 0.2:
             value = Binary(random.choice(("+", "-", "/")), Literal(random.randrange(3)), value)
-        function = random.choice(("count", "count", "sum", "avg", "min", "max", "first", "last", "nth", "distinct"))
+        function = random.choice(
+            ("count", "count", "sum", "avg", "min", "max", "first", "last", "nth", "distinct", "collect")
+        )
         match function:
             case "count":
                 return Call("count", (random.choice((Moment("hi", variable), value)),))
             case "nth":
                 return Call("nth", (value, Literal(random.choice((1, 2, 3, -1, -2, -3)))))
-            case "distinct":
-                return Call("distinct", (value, Literal(random.randrange(1, 4))))
+            case "distinct" | "collect":
+                return Call(function, (value, Literal(random.randrange(1, 4))))
             case _:
                 return Call(function, (value,))
 
