@@ -79,7 +79,7 @@ def test_explain_shows_aggregates_as_they_are_written() -> None:
     assert view.registers == ("avg(p.v)", "distinct(p.k, 2)", "nth(p.v, -3)", "collect(p.k, 9)")
     moves = [move for state in view.states for move in state.moves]
     assert {move.sets for move in moves} == {()}
-    added = ("adds to avg(p.v)", "adds to collect(p.k, 9)", "adds to distinct(p.k, 2)", "adds to nth(p.v, -3)")
+    added = ("adds to avg(p.v)", "adds to distinct(p.k, 2)", "adds to nth(p.v, -3)", "adds to collect(p.k, 9)")
     assert {(move.label, move.opens) for move in moves} == {
         ("P", added),
         ("Q where v > avg(p.v) and distinct(p.k, 2) == 2", ()),
