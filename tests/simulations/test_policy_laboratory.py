@@ -165,6 +165,15 @@ def hosts(made: Scenario) -> set[str]:
     return {entry.node for entry in simulate(made).detectors.values()}
 
 
+def test_all_treatments_but_optima_are_run_with_a_loss() -> None:
+    made = parse_experiment(TEXT.replace('"central"', '"central", "optimum-load"'))
+    assert {(cell.factors["treatment"], cell.settings.losses) for cell in made.cells()} == {
+        ("min-latency", True),
+        ("central", True),
+        ("optimum-load", False),
+    }
+
+
 def test_central_detectors_are_on_one_node() -> None:
     made = scenario(duration="20s", subscriptions=3)
     assert len(hosts(treated(made, "central", 10 * SECOND).scenario)) == 1

@@ -79,7 +79,8 @@ def _panel(results: Results, column: str, axis: Axis, title: str, *, most: float
             found = interval(results.where(treatment=treatment, topology=topology).numbers(column), most=most)
             if found is not None:
                 groups[topology] = found
-        series[treatment] = groups
+        if groups:
+            series[treatment] = groups
     return Panel(axis, series, title)
 
 
@@ -211,7 +212,7 @@ def _losses(results: Results) -> list[Section]:
             Dots(panels),
             "Share of the composite events after the loss that subscribers receive nevertheless; 1 is all. The process "
             "of the node ends without a farewell, and does not come back; nodes keep no checkpoints here. A central "
-            "detector and the optimum are tied to their nodes.",
+            "detector is tied to its node, as optima are to theirs, which are not run with a loss.",
         )
     ]
 

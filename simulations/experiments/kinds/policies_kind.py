@@ -6,7 +6,7 @@ Table of the file:
     [policies]
     treatments = ["min-latency", "min-bandwidth", "central", "optimum-bandwidth"]      # `policy_runs`
     measured_from = 0.5                # share of a run after which it is measured; of a drift, from its first change
-    losses = true                      # a second run of each cell, in which a node is lost
+    losses = true                      # a second run of each cell but optima, in which a node is lost
 
     [[policies.workloads]]             # `workloads.WorkloadSpec`
     name = "synthetic"
@@ -29,7 +29,7 @@ import msgspec
 from distced.middleware.model.timestamps import parse_duration
 from distced.simulations.experiments.kinds.policies_figures import figures
 from distced.simulations.experiments.model import Cell, ExperimentKind, Row
-from distced.simulations.experiments.policy_runs import check_treatment, code_of, treated
+from distced.simulations.experiments.policy_runs import OPTIMA, check_treatment, code_of, treated
 from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
 from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
 from distced.simulations.experiments.workloads import (
@@ -91,11 +91,13 @@ def check(spec: PoliciesSpec) -> None:
 
 def cells(spec: PoliciesSpec, seeds: Sequence[int]) -> list[Cell]:
     """Workloads × topologies × treatments × seeds."""
+    # An optimum is tied to its nodes: a loss would say nothing about it, and take as long as the run itself.
+    losses = {each: spec.losses and each not in OPTIMA for each in spec.treatments}
     return [
         Cell(
             {"workload": workload.name, "topology": topology.name, "treatment": treatment},
             seed,
-            _Settings(workload, topology, spec.measured_from, spec.losses, spec.codes.get(treatment, "")),
+            _Settings(workload, topology, spec.measured_from, losses[treatment], spec.codes.get(treatment, "")),
         )
         for seed in seeds
         for workload in spec.workloads
