@@ -75,9 +75,12 @@ class Placement:
         self._expected: dict[bytes, Measured] = {}
         # Uncut graphs of the patterns requested last, by what is read outside, with the compiled pattern they are of.
         self._whole: dict[tuple[str, tuple[str, ...]], tuple[Compiled, DetectorGraph]] = {}
+        # Detectors that stay, by what that depends on beside the situation; those of the present situation alone.
+        self._stays: dict[str, tuple[_Asked, bool, dict[str, Sequence[Place]]]] = {}
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
+        self._stays.clear()
         if change.kind == "detector":
             self.planner.detector_changed(change)
         if change.kind != "topology":
@@ -115,6 +118,7 @@ class Placement:
         request = self._request(found, placed, self._graphs(found, placed, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
         expected = self._alike(suggestion.expected)
+        self._stays.clear()
         self.situation.expect(found.id, expected)
         planned = self.planner.planned(found, suggestion.graph, entry)
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, expected)
@@ -171,13 +175,20 @@ class Placement:
         if asked is None:
             return None
         since = now if replicas_only else hosted.since
+        movable = self._movable(asked, hosted, now, beside)
+        depends = asked, now - since < DWELL, movable
+        if self._stays.get(hosted.detector.id) == depends:
+            return None
         try:
-            return reconsider(
-                asked.policy, self.situation, hosted.detector.id, asked.places, asked.hints, since, now,
-                self._movable(asked, hosted, now, beside),
-            )  # fmt: skip
+            change = reconsider(
+                asked.policy, self.situation, hosted.detector.id, asked.places, asked.hints, since, now, movable
+            )
         except DistcedError:
             return None  # The hints leave no node any more.
+        if change is None and isinstance(asked.policy, DistributionPolicy):
+            # Of an installed policy nobody knows what else it depends on.
+            self._stays[hosted.detector.id] = depends
+        return change
 
     def may_give_way(self, hosted: HostedDetector, node: str, now: int) -> bool:
         """Whether a detector here may move to a node for the sake of another one: as a policy that aims at the busiest

@@ -16,7 +16,9 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Counters
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
+from distced.middleware.wire.directory import Change
+from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry, NodeEntry
+from distced.policies.distribution.choose.reconsider import DWELL
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 TYPES = [event_type("A", {"k": "number"}), event_type("B", {"k": "number"})]
@@ -53,6 +55,30 @@ def prepared(seed: int, nodes: int = 3, patterns: int = 12) -> tuple[Network, Vi
         client.subscribe(f"q{number}", pattern)
     network.run()
     return network, client
+
+
+def test_detector_that_stays_is_considered_again_when_the_situation_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, client = prepared(1, patterns=1)
+    ((_, name),) = placed(network, client).items()
+    node = next(each.node for each in network.nodes if each.name == name)
+    (hosted,) = node.hosted.values()
+    considered: list[str] = []
+
+    def stays(*arguments: object) -> None:
+        considered.append(str(arguments[2]))
+
+    monkeypatch.setattr("distced.brokers.node.placement.reconsider", stays)
+    at = hosted.since + 2 * DWELL
+    for _ in range(3):
+        assert node.placement.reconsider(hosted, at) is None
+    assert considered == [hosted.id]
+    # Missing replicas alone are another question.
+    node.placement.reconsider(hosted, at, replicas_only=True)
+    assert considered == [hosted.id] * 2
+    node.placement.changed(Change("load", "n1", LoadEntry(7.0), None))
+    for _ in range(2):
+        node.placement.reconsider(hosted, at, replicas_only=True)
+    assert considered == [hosted.id] * 3
 
 
 def placed(network: Network, client: VirtualClient) -> dict[str, str]:
