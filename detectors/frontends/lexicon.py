@@ -134,14 +134,15 @@ class LanguageScanner(Scanner):
         return Span(word.start, word.end)
 
     def _read(self, position: int) -> Word:
-        blank = self.lexicon.words.blank.match(self.text, position, self.end)
+        words = self.lexicon.words
+        blank = words.blank.match(self.text, position, self.end)
         start = blank.end() if blank else position
         if start >= self.end:
             # Where the last word ends, not behind the blank lines that follow.
             return Word("end", "", position, position)
         if SLASHES in self.lexicon.comments and self.text.startswith("/*", start):
             raise self.error("a comment that does not end", Span(start, start + 2), given="/*")
-        match = self.lexicon.words.word.match(self.text, start, self.end)
+        match = words.word.match(self.text, start, self.end)
         if match is not None:
             return self.lexicon.read(match)
         if self.text[start] in _QUOTES:

@@ -434,10 +434,7 @@ class ExpressionParser:
     @contextmanager
     def _deeper(self) -> Iterator[None]:
         """Count one level for the duration of the block."""
-        self.depth += 1
-        if self.depth > MOST_BRACKETS:
-            word = self.scanner.word
-            raise too_deep(self.scanner.text, Span(word.start, word.end))
+        self._descend()
         yield
         self.depth -= 1
 
@@ -445,9 +442,16 @@ class ExpressionParser:
     def _enclosed(self) -> Iterator[None]:
         """Count one level inside brackets of an expression or a set."""
         outer, self.domain_may_follow = self.domain_may_follow, False
-        with self._deeper():
-            yield
+        self._descend()
+        yield
+        self.depth -= 1
         self.domain_may_follow = outer
+
+    def _descend(self) -> None:
+        self.depth += 1
+        if self.depth > MOST_BRACKETS:
+            word = self.scanner.word
+            raise too_deep(self.scanner.text, Span(word.start, word.end))
 
 
 def _count(least: int, most: int | None) -> str:

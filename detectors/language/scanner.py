@@ -76,35 +76,52 @@ class Scanner:
 
     Attributes:
         previous: the word before the current one; its end is the end of the text read so far.
-        expected: the accepted alternatives to the current word, in the order tried.
     """
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text = text
         self.end = len(text) if end is None else end
-        self.expected: list[str] = []
+        self._tried: list[str | tuple[str, ...]] = []
         self.previous = Word("sign", "", start, start)
         self.word = self._read(start)
 
     def at(self, *texts: str) -> bool:
         """Whether the current word is one of these signs or keywords."""
-        if self.word.kind in ("sign", "keyword") and self.word.text in texts:
+        word = self.word
+        if word.text in texts and word.kind in ("sign", "keyword"):
             return True
-        self.expected += [f"'{text}'" for text in texts]
+        # Most words are read without an error, which alone needs them.
+        self._tried.append(texts)
         return False
+
+    @property
+    def expected(self) -> list[str]:
+        """The accepted alternatives to the current word, in the order tried."""
+        found: list[str] = []
+        for each in self._tried:
+            if isinstance(each, str):
+                found.append(each)
+            else:
+                found += [f"'{text}'" for text in each]
+        self._tried[:] = found
+        return self._tried  # type: ignore[return-value]
+
+    @expected.setter
+    def expected(self, expected: list[str]) -> None:
+        self._tried = list(expected)
 
     def at_kind(self, kind: str) -> bool:
         """Whether the current word is of this kind."""
         if self.word.kind == kind:
             return True
-        self.expected.append(_a(kind))
+        self._tried.append(_a(kind))
         return False
 
     def next(self) -> Word:
         """Take the current word and advance."""
         taken = self.previous = self.word
         self.word = self._read(taken.end)
-        self.expected = []
+        self._tried = []
         return taken
 
     def take(self, *texts: str) -> Word | None:
@@ -272,4 +289,4 @@ def _of_unit(given: str) -> str | None:
 
 
 def _a(kind: str) -> str:
-    return {"end": "the end of the pattern"}.get(kind, f"a {kind}")
+    return f"a {kind}" if kind != "end" else "the end of the pattern"

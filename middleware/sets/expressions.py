@@ -7,7 +7,8 @@ The nodes are plain values, equal when they are written alike. Their meaning is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import is_not
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.middleware.model.event_types import Kind
@@ -192,20 +193,37 @@ def operands(expression: Expression, operator: str) -> list[Expression]:
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Expression and everything inside it, outermost first."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        match node:
+            case Binary():
+                waiting += (node.right, node.left)
+            case Unary():
+                waiting.append(node.operand)
+            case Call():
+                waiting += node.arguments[::-1]
+            case _:
+                pass
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Expression with `change` applied to every node, innermost first."""
+    # What is inside is mostly as before; then it is no new one.
     match expression:
-        case Unary(operand=operand):
-            expression = replace(expression, operand=transform(operand, change))
-        case Binary(left=left, right=right):
-            expression = replace(expression, left=transform(left, change), right=transform(right, change))
-        case Call(arguments=arguments):
-            expression = replace(expression, arguments=tuple(transform(each, change) for each in arguments))
+        case Unary(operator=operator, operand=operand):
+            made = transform(operand, change)
+            if made is not operand:
+                expression = Unary(operator, made, span=expression.span)
+        case Binary(operator=operator, left=left, right=right):
+            one, other = transform(left, change), transform(right, change)
+            if one is not left or other is not right:
+                expression = Binary(operator, one, other, span=expression.span)
+        case Call(function=function, arguments=arguments):
+            found = tuple([transform(each, change) for each in arguments])
+            if any(map(is_not, found, arguments)):
+                expression = Call(function, found, span=expression.span)
         case _:
             pass
     return change(expression)
