@@ -16,19 +16,16 @@ from typing import Annotated, Final
 from rich.console import Console
 from typer import Argument, Option
 
-from distced.brokers.cli.derived_types import new_types, published_by
+from distced.brokers.cli.source_subscriptions import subscribe_source
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
 from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.report import event_as_dict
 from distced.detectors.cli.pattern_options import LanguageOption
-from distced.detectors.compiler import Compiled
-from distced.detectors.pattern_files import PatternSource, compile_source, read_source
-from distced.detectors.stepwise.engine import in_order
+from distced.detectors.pattern_files import read_source
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import (
     DEFAULT,
-    PATIENCE,
     Duration,
     HomeOption,
     ServerOption,
@@ -36,7 +33,7 @@ from distced.middleware.cli.options import (
     duration_option,
     verb,
 )
-from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
+from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, span
 from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.cli.traces_option import TracesOption
 from distced.middleware.client.client import Client
@@ -198,7 +195,7 @@ def subscribe(options: SubscribeOptions) -> int:
     # Faulty options are refused before anything else happens.
     _ = options.quality
     with ending(), connected(options.server, _home(options), traces=options.traces) as client:
-        subscriptions = _subscribe(client, source, options)
+        subscriptions = subscribe_source(client, source, options.quality)
         for each in subscriptions[:SHOWN]:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.query or each.pattern}  ({where})", style="dim")
@@ -237,10 +234,10 @@ def _print_all(
         left = LOOK if deadline is None else min(deadline - time.monotonic(), LOOK)
         if left <= 0:
             return options.count is None and not options.first and printed.events > 0
-        due = _changed(changed, left)
+        due = changed_ones(changed, left)
 
 
-def _changed(changed: SimpleQueue[Subscription], timeout: float) -> list[Subscription]:
+def changed_ones(changed: SimpleQueue[Subscription], timeout: float) -> list[Subscription]:
     """Subscriptions that have changed, each once; none after a timeout, seconds."""
     found: dict[str, Subscription] = {}
     with suppress(Empty):
@@ -282,54 +279,6 @@ def _home_of(directory: Directory, node: str) -> str:
     if node not in directory.nodes:
         raise DistcedError("a broker node that is gone", given=node, allowed=", ".join(sorted(directory.nodes)))
     return directory.nodes[node].home
-
-
-def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions) -> Sequence[Subscription]:
-    text = source.text.strip()
-    if source.name or source.language or not text.isidentifier():
-        client.wait_for_nodes(1, PATIENCE)
-    if not (source.name or source.language):
-        return [client.subscribe(text, quality=options.quality)]
-    # Types that the patterns may read: registered ones, and those that detectors publish.
-    directory = Directory()
-    for kind, entries in (("type", client.types), ("detector", client.detectors)):
-        for name, entry in entries.items():
-            directory.put(kind, name, entry)
-    registry = directory.registry()
-    patterns = compile_source(source, registry)
-    groups = _in_groups(patterns.compiled)
-    if options.since is not None and len(groups) > 1:
-        read = sorted({each.publishes.name for each in groups[0]} - {""})
-        raise DistcedError(
-            "patterns that read each other's composite events cannot begin with recorded events",
-            given=", ".join(read),
-            where=source.name or None,
-            advice="make what is read private: private C -> Name(...)",
-        )
-    show_notes(patterns.notes)
-    if source.language:
-        names = {id(each): name for each, name in zip(patterns.compiled, patterns.results, strict=True)}
-        ordered = [names[id(each)] for together in groups for each in together]
-        asked = partial(client.subscribe, source.text, quality=options.quality, language=source.language)
-        return [asked(query=each) for each in ordered]
-    client.register(*new_types(patterns, registry, client.types), awaited=published_by(patterns))
-    subscriptions: list[Subscription] = []
-    for together in groups:
-        subscriptions += client.subscribe_many([each.text for each in together], quality=options.quality)
-    return subscriptions
-
-
-def _in_groups(patterns: Sequence[Compiled]) -> list[list[Compiled]]:
-    """Patterns in groups, each behind those that publish what it reads."""
-    groups: list[list[Compiled]] = [[]]
-    published: set[str] = set()
-    for each in in_order(patterns):
-        if published & each.names():
-            groups.append([])
-            published = set()
-        groups[-1].append(each)
-        published |= {each.publishes.name} - {""}
-    return groups
 
 
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:

@@ -120,6 +120,7 @@ class HostedDetector:
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
         generation: number of its primary, the last one known here (`DetectorEntry`); never falls.
         attributes_read: kinds of the attributes of the types that it reads and detectors publish, as it was checked.
+        own_types: types that it reads and other queries of its text publish, which no detector did as it was checked.
         waits: why nothing can be found for the time being; empty where it is complete.
         notified: `waits` as of the last notification of its subscriptions; None for unknown, after a move.
         output: what it publishes here.
@@ -157,6 +158,7 @@ class HostedDetector:
     listed: bool = False
     generation: int = 0
     attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
+    own_types: frozenset[str] = frozenset()
     waits: str = ""
     notified: str | None = ""
     output: DetectorOutput = field(default_factory=DetectorOutput)
@@ -434,7 +436,7 @@ class HostedDetector:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self.changed(self.id)
         self._become(_RUNNING)
-        self.notified = None if self.attributes_read else ""
+        self.notified = None if self.attributes_read or self.own_types else ""
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = ServedSubscriptions(
             {

@@ -30,7 +30,7 @@ from distced.brokers.node.json_output import JsonTopic
 from distced.brokers.node.origins import Origins
 from distced.brokers.node.planning import Planned, Planner, home_of, is_away
 from distced.brokers.node.shared import NodePart, Shared
-from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
+from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors, types_of_text
 from distced.brokers.node.wanted_reads import WantedReads
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.history.coverage import HistoryPart
@@ -197,6 +197,7 @@ class DetectorHosting(NodePart):
             self._happened,
             self._changed,
             attributes_read=types_of_detectors(compiled, self.directory),
+            own_types=types_of_text(compiled, self.directory),
         )
         self.wanted.need(hosted)
         return hosted

@@ -345,12 +345,14 @@ class Upstream(NodePart):
         return ""
 
     def _lacking(self, hosted: HostedDetector) -> Iterator[str]:
-        for name in hosted.attributes_read:
+        for name in sorted(hosted.attributes_read.keys() | hosted.own_types):
             if name in self.directory.types:
                 continue
             publishers = self.directory.publishers(name, hosted.detector.policy.name)
             waits = [self.directory.detectors[each].waits for each in publishers]
-            if not publishers:
+            if not publishers and name in hosted.own_types:
+                yield f"the type {name} has no publisher: subscribe to its query, too"
+            elif not publishers:
                 yield f"the type {name} has no publisher any more"
             elif all(waits):
                 yield f"the type {name} is not available: {waits[0]}"
@@ -390,3 +392,11 @@ def types_of_detectors(compiled: Compiled, directory: Directory) -> dict[str, Ma
     registry = directory.registry()
     names = sorted(compiled.named() - directory.types.keys())
     return {name: found.all_kinds for name in names if (found := known_type(registry, name)) is not None}
+
+
+def types_of_text(compiled: Compiled, directory: Directory) -> frozenset[str]:
+    """Types that a pattern reads and nothing in the directory publishes: other queries of its text do, which are not
+    subscribed to. To start these with it was rejected: they would publish for all applications, and another one may
+    publish the type."""
+    registry = directory.registry()
+    return frozenset(name for name in compiled.named() if name not in registry)

@@ -1,9 +1,9 @@
-"""The verb `drill`: a composite event down to the primitive events that it is made of."""
+"""Drill-down of the verb `drill` over recordings and histories, and what it prints, live too (`brokers.cli.drill`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,7 +15,6 @@ from distced.detectors.batch_run.report import event_as_dict
 from distced.detectors.batch_run.runner import Replay, reader_of
 from distced.detectors.cli.pattern_options import ConsumptionOption, LanguageOption, TypesOption, registry_of
 from distced.detectors.pattern_files import compile_source, read_source
-from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, EventLines, few, messages, output, print_json, show_notes
 from distced.middleware.mapping import load_mapping
 from distced.middleware.model.events import CompositeEvent, Event, EventId
@@ -24,20 +23,25 @@ _LISTED: Final = 20
 
 
 @dataclass(frozen=True)
-class DrillOptions:
-    """Options of `distced drill`."""
+class RecordedOptions:
+    """Options of `distced drill` for recorded events."""
 
     inputs: Annotated[
         list[Path],
         typer.Option("--input", metavar="FILE", help="Recorded events, composite ones too, or a history; repeatable."),
-    ]
+    ] = field(default_factory=list)
     id: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Id of an event, or its beginning; without it composite events are listed."),
+        typer.Argument(
+            metavar="ID",
+            help="Id of an event, or its beginning; without it composite events are listed, live all are drilled down.",
+        ),
     ] = None
     pattern: Annotated[
         str | None,
-        typer.Option("--pattern", metavar="PATTERN|FILE", help="Patterns to be run over the events first."),
+        typer.Option(
+            "--pattern", metavar="PATTERN|FILE", help="Patterns to be run over the events first, or detected live."
+        ),
     ] = None
     mapping: Annotated[
         Path | None, typer.Option("--mapping", metavar="FILE", help="Mapping (TOML) of rows to events.")
@@ -48,19 +52,8 @@ class DrillOptions:
     as_json: AsJson = False
 
 
-@verb
-def drill(options: DrillOptions) -> int:
-    """Show what a composite event is made of: its constituents, theirs, down to primitive events.
-
-    Composite events are those of the recording, or found by --pattern. A constituent that is not there is shown as
-    not recorded. The exit code is 1 where there are such, or where rows cannot be read.
-
-    \b
-    Examples:
-      distced drill --input office-history
-      distced drill c61b125ebc4b0c85b.2a0f31 --input office-history
-      distced drill c61b125 --input events.jsonl --pattern threats.cedmos --json
-    """
+def drill_recorded(options: RecordedOptions) -> int:
+    """Drill down an event of recordings, or list the composite ones; the exit code."""
     events, is_incomplete = _read(options)
     searched = f"{few([str(each) for each in options.inputs])}, {len(events):,} events"
     if options.id is None:
@@ -72,16 +65,16 @@ def drill(options: DrillOptions) -> int:
 
     found = drill_down(the_one(options.id, list(events), searched), events)
     if options.as_json:
-        print_json(_as_dict(found))
+        print_json(as_dict(found))
     else:
-        for line in _lines(found):
+        for line in tree_lines(found):
             output().print(line)
         if found.missing:
             show_notes([f"{len(found.missing):,} not recorded in {searched}"])
     return int(bool(found.missing) or is_incomplete)
 
 
-def _read(options: DrillOptions) -> tuple[dict[EventId, Event], bool]:
+def _read(options: RecordedOptions) -> tuple[dict[EventId, Event], bool]:
     """Events of all recordings and those that the patterns find, by id; whether rows could not be read."""
     source = None if options.pattern is None else read_source(options.pattern, options.language)
     mapping = None if options.mapping is None else load_mapping(options.mapping)
@@ -112,9 +105,9 @@ def _list(found: list[CompositeEvent], *, as_json: bool) -> None:
         show_notes([f"the last {_LISTED} of {len(found):,} composite events; --json lists all"])
 
 
-def _lines(found: DrillDown) -> Iterator[Text]:
-    """Tree with guides, one line an event."""
-    lines = EventLines()
+def tree_lines(found: DrillDown, missing: str = "not recorded", lines: EventLines | None = None) -> Iterator[Text]:
+    """Tree with guides, one line an event; `lines` keeps the colours of types from one tree to the next."""
+    lines = lines or EventLines()
     steps = list(found.steps())
     lines.width = max((len(each.event.type) for each in steps if each.event is not None), default=0)
     deepest = max(each.depth for each in steps)
@@ -126,13 +119,13 @@ def _lines(found: DrillDown) -> Iterator[Text]:
             guides.append("   " if each.is_last else "│  ")
         lead = Text(f"{branch:<{3 * deepest}}", "dim")
         if each.event is None:
-            yield Text.assemble(lead, (f"{id_text(each.id)}  not recorded", "yellow"))
+            yield Text.assemble(lead, (f"{id_text(each.id)}  {missing}", "yellow"))
             continue
         again = "  as above" if each.is_again else ""
         yield Text.assemble(lead, lines.line(each.event), (f"  {id_text(each.id)}{again}", "dim"))
 
 
-def _as_dict(found: DrillDown) -> dict[str, Any]:
+def as_dict(found: DrillDown) -> dict[str, Any]:
     """Drill-down for programs: each event once, in the order of the tree."""
     shown = [
         event_as_dict(each.event) | {"depth": each.depth}

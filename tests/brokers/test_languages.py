@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distced.detectors.compiler import compile_file
 from distced.middleware.model.event_types import EventType
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
@@ -130,3 +131,16 @@ def test_pattern_that_is_longer_than_its_text_moves() -> None:
     made.network.publish(administration_topic("move", made.app.detector("q")), encode(MoveRequest(target.name)))
     made.network.run()
     assert made.host_of(core) is target
+
+
+def test_reader_of_a_query_waits_until_that_is_subscribed_to() -> None:
+    made = scene()
+    two = f"{QUERY} SELECT a FROM Pair PUBLISH Again"
+    made.subscribe("r", two, language="cel", query="Again")
+    made.network.pass_time(3 * SECOND)
+    assert made.app._subscriptions["r"].waits == "the type Pair has no publisher: subscribe to its query, too"
+    made.subscribe("q", two, language="cel", query="Pair")
+    made.network.pass_time(3 * SECOND)
+    assert made.app._subscriptions["r"].waits == ""
+    made.happen("AB")
+    assert (made.found("q"), made.found("r")) == (1, 1)

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from distced.detectors.batch_run.drill_down import drill_down, id_text, matching
+from distced.detectors.batch_run.live_drill_down import LiveDrillDown
 from distced.middleware.cli.command import main
 from distced.middleware.event_files import write_events
 from distced.middleware.history import HistoryWriter
@@ -106,3 +108,44 @@ def test_types_of_a_mapping_are_those_of_the_patterns(capsys: pytest.CaptureFixt
     Path("two.cel").write_text("SELECT room FROM Door NEXT{$1.room = $2.room} Door PUBLISH Two\n", encoding="utf-8")
     given = ["--input", "rooms.csv", "--mapping", "rooms.toml", "--pattern", "two.cel"]
     assert "Two" in output(capsys, *given)
+
+
+def test_live_events_wait_for_constituents_of_constituents() -> None:
+    a, b, c = EVENTS
+    pair = CompositeEvent("Pair", 1, 2, "p", 2**63, {}, constituents=(a.id, b.id), events=(a, b))
+    three = CompositeEvent(
+        "Three", 1, 3, "t", 2**63, {}, constituents=(pair.id, c.id), events=(replace(pair, events=()), c)
+    )
+    live = LiveDrillDown(patience=10)
+    live.show(three, now=0)
+    assert list(live.ready(5)) == []
+    live.add(pair)
+    (found,) = live.ready(6)
+    assert (found.root, found.missing, found.events.keys()) == (three.id, (), {three.id, pair.id, a.id, b.id, c.id})
+    assert list(live.ready(20)) == []
+
+    late = LiveDrillDown(patience=10)
+    late.show(three, now=0)
+    assert [each.missing for each in late.ready(10)] == [(a.id, b.id)]
+
+
+def test_live_events_beyond_the_limit_are_dropped_by_their_arrival() -> None:
+    live = LiveDrillDown(patience=0, kept=2)
+    for each in EVENTS:
+        live.add(each)
+    assert len(live) == 2
+    live.show(CompositeEvent("X", 0, 0, "x", 2**63, {}, constituents=tuple(each.id for each in EVENTS)), now=0)
+    assert [each.missing for each in live.ready(0)] == [(EVENTS[0].id, EVENTS[1].id)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "--live --pattern FILE"),
+        (["--input", "events.jsonl", "--count", "2"], "add --live"),
+        (["--live", "--pattern", "A", "--input", "events.jsonl"], "options of recorded events with --live: --input"),
+        (["--live"], "--pattern: a pattern, a pattern file, or a type"),
+    ],
+)
+def test_options_of_the_other_form_are_refused(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in output(capsys, *given, code=2)
