@@ -122,6 +122,9 @@ def instant_of_cell(value: int | str) -> int:
     return value
 
 
+_SHOWN: Final = "a composite event as it is shown: let distced run write it with --native to read it again"
+
+
 def of_json(fields: Fields, given: Fields | None = None) -> JsonEvent:
     """Event of a JSON line's object, to be built; `given` is the row it was made of."""
     try:
@@ -131,7 +134,7 @@ def of_json(fields: Fields, given: Fields | None = None) -> JsonEvent:
             "not a recorded event",
             given=str(given or fields),
             allowed=", ".join(JsonEvent.__struct_fields__),
-            advice=str(error),
+            advice=_SHOWN if "id" in fields and "constituents" in fields else str(error),
         ) from None
 
 

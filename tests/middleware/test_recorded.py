@@ -157,6 +157,7 @@ NOT_NATIVE = [
     ('{"type": "a b", "time": 5}', "not a name for a type"),
     ('{"type": "E", "time": 5, "attributes": {"a-b": 1}}', "not a name for a type or an attribute"),
     ('{"type": 5, "time": 5}', "not a recorded event"),
+    ('{"type": "E", "id": ["c1", 7], "lo": 5, "hi": 6, "constituents": [["s", 0]]}', "with --native to read it again"),
     ("[1]", "not a JSON object"),
     ("{", "not JSON"),
 ]
