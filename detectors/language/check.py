@@ -101,6 +101,8 @@ class _Checker:
     def __init__(self, registry: TypeRegistry, text: str) -> None:
         self.registry = registry
         self.text = text
+        # What registers that were made up stand for.
+        self.written: dict[str, str] = {}
         self.used_types: dict[str, expressions.Span | None] = {}
         self.used_timers: dict[str, expressions.Span | None] = {}
         self.derived_kinds: dict[str, Kinds] = {}
@@ -209,7 +211,8 @@ class _Checker:
                     advice=f"begin the pattern with `init {name} = 0 :`",
                 )
             self.readers = tuple(readers_in(atom.label))
-            self.same_kind(scope.registers[name], self.kind(value, after, known), value, f"the register {name}")
+            what = self.written.get(name, f"the register {name}")
+            self.same_kind(scope.registers[name], self.kind(value, after, known), value, what)
             self.readers = None
         return after
 
@@ -304,6 +307,7 @@ class _Checker:
     def init(self, pattern: tree.Init, scope: _Scope) -> _Scope:
         registers = dict(scope.registers)
         names = frozenset(name for name, _ in pattern.registers)
+        self.written |= dict(pattern.written)
         for name, initial in pattern.registers:
             if name in scope.variables:
                 raise self.error("a variable and a register of one name", pattern.span, given=name)

@@ -8,7 +8,7 @@ any length are flat tuples, so that a pattern of a thousand atoms is no deeper t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from distced.middleware.sets.describable import DescribableSet, conditions
@@ -160,10 +160,15 @@ class Keyed(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class Init(Spanned):
-    """`init n = 0, top = 0 : C`: registers with the values they have on entering C."""
+    """`init n = 0, top = 0 : C`: registers with the values they have on entering C.
+
+    Attributes:
+        written: what registers that a translation made up stand for, as errors name it.
+    """
 
     registers: tuple[tuple[str, Expression], ...]
     body: Pattern
+    written: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from tests.support.replay_runs import replay_differs
 MAKERS: dict[str, Callable[[Random], CelMaker | AlgebraMaker]] = {"cel": CelMaker, "algebra": AlgebraMaker}
 FEW, MANY = 250, 10_000
 
-MIXED = ("compares a", "calculates with a", "the register _", "can never match", "nested too deeply")
+MIXED = ("compares a", "calculates with a", "the attribute ", "can never match", "nested too deeply")
 """Parts of the errors of queries that the core refuses: values of several kinds, conditions that never hold."""
 
 KINDS: Kinds = lambda _: None  # noqa: E731

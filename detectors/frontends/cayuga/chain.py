@@ -216,15 +216,17 @@ class Chain:
 
 @dataclass(frozen=True)
 class _Rounds:
-    """Registers of an iteration with their initial values, the atom of a round that goes on, and the updates."""
+    """Registers of an iteration with their initial values, the atom of a round that goes on, the updates, and what the
+    registers stand for."""
 
     registers: tuple[tuple[str, Expression], ...]
     again: Atom
     updates: tuple[tuple[str, Expression], ...]
+    written: tuple[tuple[str, str], ...]
 
     def around(self, last: Pattern, span: Span | None) -> Pattern:
         runs = Iteration(replace(self.again, updates=self.updates), 0, None, span=self.again.span)
-        return Init(self.registers, Concatenation((runs, last), span=span), span=span)
+        return Init(self.registers, Concatenation((runs, last), span=span), written=self.written, span=span)
 
 
 def begun(source: Flat, names: MadeNames) -> Chain:
@@ -295,7 +297,8 @@ def iterated(chain: Chain, second: Flat, plan: Iterate, names: MadeNames) -> Cha
     updates = (*updates, (begin, lo) if plan.overlapping else (end, _HI))
     label = _narrowed(events, condition, plan.span)
     domain = None if condition == TRUE else events
-    rounds = _Rounds(tuple(initial), Atom(label, domain, span=plan.span), updates)
+    written = tuple((register, f"the attribute {name}") for name, register in registers.items())
+    rounds = _Rounds(tuple(initial), Atom(label, domain, span=plan.span), updates, written)
     shown = [*((name, before.of[inner]) for name, inner in plan.kept), *((name, env[name]) for name, _ in plan.initial)]
     seen = [*((name, before.of[inner]) for name, inner in plan.kept)]
     seen += [(name, current.of[name]) for name, _ in plan.initial]
