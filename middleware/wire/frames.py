@@ -268,7 +268,7 @@ def decode(payload: bytes, *, where: str | None = None) -> Frame:
         # One object each: a kept event of a frame of its own would be a third larger.
         type_, source = intern(frame.type), intern(frame.source)
         events: list[Event] = []
-        if frame.__class__ is _Frame:
+        if isinstance(frame, _Frame):
             for row in frame.rows:
                 lo, hi = row.lo, row.hi
                 if lo >= hi:
