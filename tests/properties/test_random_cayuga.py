@@ -28,7 +28,7 @@ from tests.support.random_cel import SCHEMAS, CelMaker, Query, declarations, ran
 from tests.support.replay_runs import replay_differs
 
 MAKERS: dict[str, Callable[[Random], CelMaker | AlgebraMaker]] = {"cel": CelMaker, "algebra": AlgebraMaker}
-FEW, MANY = 250, 10_000
+FEW, MANY = 120, 10_000
 
 MIXED = ("compares a", "calculates with a", "the attribute ", "can never match", "nested too deeply")
 """Parts of the errors of queries that the core refuses: values of several kinds, conditions that never hold."""
