@@ -152,7 +152,7 @@ def _found(
                     events.show(event, now)
                 else:
                     events.add(event)
-        yield from events.ready(now)
+        yield from events.ready(now, over=over)
         if over:
             return
         due = changed_ones(changed, LOOK)

@@ -9,6 +9,7 @@ wait for good.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,8 +30,8 @@ class LiveDrillDown:
         self._patience = patience
         self._kept = kept
         self._events: dict[EventId, Event] = {}
-        # Composite events to be shown, with the end of their patience, ns.
-        self._waiting: dict[EventId, int] = {}
+        # To be shown, with the end of the patience, ns; of more than are kept the first waits no more.
+        self._waiting: dict[EventId, tuple[int, Event]] = {}
 
     def __len__(self) -> int:
         return len(self._events)
@@ -45,18 +46,19 @@ class LiveDrillDown:
                 each = replace(each, events=())
             self._events.pop(each.id, None)
             self._events[each.id] = each
-        while len(self._events) > self._kept and (first := next(iter(self._events))) not in self._waiting:
-            del self._events[first]
+        while len(self._events) > self._kept:
+            del self._events[next(iter(self._events))]
 
     def show(self, event: CompositeEvent, now: int) -> None:
         """Keep a composite event, to be drilled down when it is complete."""
         self.add(event)
-        self._waiting.setdefault(event.id, now + self._patience)
+        self._waiting.setdefault(event.id, (now + self._patience, replace(event, events=())))
 
-    def ready(self, now: int) -> Iterator[DrillDown]:
-        """Drill-downs that are complete, or have waited long enough, in the order of arrival."""
-        for root, until in list(self._waiting.items()):
-            found = drill_down(root, self._events)
-            if not found.missing or now >= until:
+    def ready(self, now: int, *, over: bool = False) -> Iterator[DrillDown]:
+        """Drill-downs that are complete, or have waited long enough, in the order of arrival; all where it is over."""
+        for root, (until, event) in list(self._waiting.items()):
+            # It is not among the events any more where many have come since.
+            found = drill_down(root, ChainMap(self._events, {root: event}))
+            if over or not found.missing or now >= until or len(self._waiting) > self._kept:
                 del self._waiting[root]
                 yield found

@@ -73,7 +73,7 @@ def translate(options: TranslateOptions) -> int:
 def _show(text: str) -> None:
     console = output()
     if console.is_terminal:
-        console.print(highlighted(text), end="")
+        console.print(highlighted(text), end="", soft_wrap=True)
     else:
         typer.echo(text, nl=False)
 

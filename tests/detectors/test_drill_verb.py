@@ -138,6 +138,23 @@ def test_live_events_beyond_the_limit_are_dropped_by_their_arrival() -> None:
     assert [each.missing for each in live.ready(0)] == [(EVENTS[0].id, EVENTS[1].id)]
 
 
+def test_live_events_that_wait_are_bounded_and_shown_at_the_end() -> None:
+    a, b, _ = EVENTS
+    roots = [CompositeEvent("X", 0, 0, "x", 2**63 + n, {}, constituents=(a.id,)) for n in range(4)]
+    live = LiveDrillDown(patience=1_000, kept=2)
+    for each in roots:
+        live.show(each, now=0)
+    live.add(b)
+    assert len(live) == 2
+    # Of more than are kept the first are shown at once, though they are not among the latest events any more.
+    assert [each.root for each in live.ready(1)] == [each.id for each in roots[:2]]
+    assert list(live.ready(2)) == []
+    assert [(each.root, each.missing) for each in live.ready(3, over=True)] == [
+        (each.id, (a.id,)) for each in roots[2:]
+    ]
+    assert list(live.ready(2_000)) == []
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

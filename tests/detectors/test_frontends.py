@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from distced.detectors.batch_run.runner import run
 from distced.detectors.compiler import check_pattern, compile_file
@@ -250,6 +252,14 @@ def test_verb_translate_prints_a_pattern_file(folder: Path, capsys: pytest.Captu
     text = capsys.readouterr().out
     assert text == "[S where (p > 1) as _x] -> High(q = _x.p) consumed epoch\n"
     assert [each.publishes.name for each in compile_file(text)] == ["High"]
+
+
+def test_translation_is_not_broken_at_the_width_of_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    console = Console(file=shown, force_terminal=True, width=20, color_system=None)
+    monkeypatch.setattr("distced.detectors.cli.translate.output", lambda: console)
+    assert main(["translate", "high.cel", "--types", "types.toml"]) == 0
+    assert shown.getvalue() == "[S where (p > 1) as _x] -> High(q = _x.p) consumed epoch\n"
 
 
 def test_verbs_take_a_text_in_a_language(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
