@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
@@ -297,7 +298,8 @@ def _said(block: str, before: str, capsys: pytest.CaptureFixture[str]) -> Iterat
         Path(name).write_text(content, encoding="utf-8")
     for line in re.sub(r"^cat > .*?^END$", "", block, flags=re.MULTILINE | re.DOTALL).splitlines():
         if line.startswith("python"):
-            made = subprocess.run(shlex.split(line.partition(" > ")[0]), capture_output=True, text=True, check=True)
+            words = shlex.split(line.partition(" > ")[0])
+            made = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=True)
             Path(line.partition(" > ")[2]).write_text(made.stdout, encoding="utf-8")
         elif line:
             given = re.sub(r"\bc[0-9a-f]{16}\.[0-9a-f]+", before.partition(" ")[0], line)
