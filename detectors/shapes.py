@@ -29,6 +29,7 @@ from distced.detectors.language.derived import Throttling
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Attribute
+from distced.middleware.model.published_types import PublishedType
 from distced.middleware.patterns.tree import Publication, expressions_of, output_expressions, walk
 from distced.middleware.sets.expressions import COMPARISONS, Binary, Call, Expression, Literal, children, format_value
 
@@ -128,6 +129,10 @@ class ShapedPattern(Compiled):
     @property
     def publishes(self) -> EventType:
         return self.shape.template.publishes
+
+    @property
+    def published(self) -> PublishedType:
+        return self.shape.template.published
 
     @property
     def epochs(self) -> bool:

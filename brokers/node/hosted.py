@@ -85,6 +85,7 @@ _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
 # Most detectors of a crowd have none of these.
 _NO_PARTS: Final[Mapping[str, bool]] = MappingProxyType({})
 _NO_TYPES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
+_NO_NAMES: Final[frozenset[str]] = frozenset()  # one object for all detectors
 _NO_UPSTREAM: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_STREAMS: Final[Mapping[str, Streams]] = MappingProxyType({})
 _NO_REPLICAS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -158,7 +159,7 @@ class HostedDetector:
     listed: bool = False
     generation: int = 0
     attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
-    own_types: frozenset[str] = frozenset()
+    own_types: frozenset[str] = _NO_NAMES
     waits: str = ""
     notified: str | None = ""
     output: DetectorOutput = field(default_factory=DetectorOutput)
@@ -170,6 +171,7 @@ class HostedDetector:
         self.names = self.planned.compiled.names()
         self.parts = dict.fromkeys(self.planned.parts, False) if self.planned.parts else _NO_PARTS
         self.checked_again(self.attributes_read)
+        self.own_types = self.own_types or _NO_NAMES
 
     @property
     def id(self) -> str:
