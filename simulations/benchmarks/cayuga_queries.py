@@ -5,6 +5,9 @@ uniformly distributed, one a tick. A query has three steps; each asks for two va
 the *primary* one that all three steps ask for, and for two ranges of continuous ones. These values follow Zipf's law,
 so that queries have steps in common. A template is compiled once, and its conditions are exchanged in the automaton:
 compiling 400,000 patterns from text takes a quarter of an hour.
+
+The templates are written in the core language and in Cayuga Event Language (CEL). What the nondeterministic ones skip
+is hidden in the core, and a part of the run of a FOLD.
 """
 
 from __future__ import annotations
@@ -19,15 +22,14 @@ import numpy as np
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.columns import Batch
-from distced.detectors.compiler import compile_pattern
+from distced.detectors.compiler import Compiled, compile_pattern, compile_translation
+from distced.detectors.frontends.languages import translate
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType, Kind, TypeRegistry
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import (
-    FALSE,
-    TRUE,
     Binary,
     Expression,
-    Field,
     Name,
     conjunction,
     format_expression,
@@ -37,23 +39,56 @@ from distced.middleware.sets.expressions import Literal as Constant
 Template: TypeAlias = Literal["LinearStat", "LinearDyn", "Filter", "NonDeterministic", "NonDeterministicAgg"]
 TEMPLATES: Final[tuple[Template, ...]] = get_args(Template)
 
+Language: TypeAlias = Literal["core", "cel"]
+LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
+
 DISCRETE: Final = ("a", "b", "c", "d")
 CONTINUOUS: Final = ("w", "x", "y", "z")
 DOMAIN: Final = 100
 RANGES: Final = 25
 STEPS: Final = 3
 DURATION: Final = 20  # window, in ticks; an event 20 ticks after the first is too late
-TEXTS: Final[Mapping[Template, str]] = {
-    "LinearStat": "[S where {0}] ; [S where {1} <= S] ; [S where {2} <= S]",
-    "LinearDyn": ("[S where {0} as x] ; [S where {1} and w >= x.w as y <= S] ; [S where {2} and w >= y.w <= S]"),
-    "Filter": "[S where {0}] ; [S where {1} <= S where {3}] ; [S where {2} <= S where {3}] within 19ns",
-    "NonDeterministic": ("[S where {0}] ; ~[S where {1}]* [S where {1}] ; ~[S where {2}]* [S where {2}] within 19ns"),
-    "NonDeterministicAgg": (
-        "init s = 0 : ([S where {0} set s = s + w] ; ~[S where {1}]* [S where {1} set s = s + w] ; "
-        "~[S where {2}]* [S where {2} set s = s + w]) within 19ns -> Sum(s = s)"
-    ),
+MARKS: Final = tuple(f"step{place}" for place in range(STEPS + 1))
+"""Attributes that stand for the conditions in a template."""
+
+_ALL: Final = ", ".join((*DISCRETE, *CONTINUOUS, *MARKS))
+_FIRST: Final = "FILTER{{{0}}} (S)"
+_RUN: Final = " FOLD{{DUR < 20 AND {3}, , }} S"
+TEXTS: Final[Mapping[Language, Mapping[Template, str]]] = {
+    "core": {
+        "LinearStat": "[S where {0}] ; [S where {1} <= S] ; [S where {2} <= S]",
+        "LinearDyn": "[S where {0} as x] ; [S where {1} and w >= x.w as y <= S] ; [S where {2} and w >= y.w <= S]",
+        "Filter": "[S where {0}] ; [S where {1} <= S where {3}] ; [S where {2} <= S where {3}] within 19ns",
+        "NonDeterministic": "[S where {0}] ; ~[S where {1}]* [S where {1}] ; ~[S where {2}]* [S where {2}] within 19ns",
+        "NonDeterministicAgg": (
+            "init s = 0 : ([S where {0} set s = s + w] ; ~[S where {1}]* [S where {1} set s = s + w] ; "
+            "~[S where {2}]* [S where {2} set s = s + w]) within 19ns -> Sum(s = s)"
+        ),
+    },
+    "cel": {
+        "LinearStat": "SELECT w FROM FILTER{{{2}}} ((FILTER{{{1}}} (" + _FIRST + " NEXT (S))) NEXT (S))",
+        "LinearDyn": (
+            "SELECT w FROM FILTER{{{2} AND w >= w_1}} ((FILTER{{{1} AND w >= w_1}} (" + _FIRST + " NEXT (S))) NEXT (S))"
+        ),
+        "Filter": (
+            "SELECT w FROM FILTER{{{2}}} ((FILTER{{{1}}} (" + _FIRST + " NEXT{{DUR < 20 AND {3}}} (S)))"
+            " NEXT{{DUR < 20 AND {3}}} (S))"
+        ),
+        "NonDeterministic": (
+            "SELECT w FROM FILTER{{{2}}} ((SELECT " + _ALL + " FROM FILTER{{{1}}} (" + _FIRST + _RUN + "))" + _RUN + ")"
+        ),
+        "NonDeterministicAgg": (
+            "SELECT s + w AS s FROM FILTER{{{2}}} "
+            "((SELECT w_1 + w AS s, " + _ALL + " FROM FILTER{{{1}}} (" + _FIRST + _RUN + "))" + _RUN + ")"
+        ),
+    },
 }
 """Texts of the templates; the numbers are placeholders for the conditions of steps, the last for the primary value."""
+
+_KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys((*DISCRETE, *CONTINUOUS), "number"),
+    **dict.fromkeys(MARKS, "boolean"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +100,7 @@ class Parameters:
     selectivity: float = 0.7  # the share of the values of a continuous attribute that a range lets through
     domain: int = DOMAIN  # number of values of a discrete attribute
     seed: int = 1
+    language: Language = "core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +148,27 @@ def queries(parameters: Parameters, count: int) -> Iterator[Query]:
         yield Query(tuple(steps), fixed)
 
 
-def text_of(query: Query, template: Template) -> str:
-    """The pattern as text."""
-    return TEXTS[template].format(*map(format_expression, (*query.steps, query.primary)))
+def text_of(query: Query, template: Template, language: Language = "core") -> str:
+    """The query as text."""
+    conditions = [_written(each, language) for each in query.steps]
+    primary = _written(query.primary, language)
+    # The event at hand, and not that of the step before.
+    return TEXTS[language][template].format(*conditions, primary if language == "core" else f"$2.{primary}")
+
+
+def compiled_query(text: str, language: Language = "core") -> Compiled:
+    """The query, checked and compiled."""
+    if language == "core":
+        return compile_pattern(text)
+    registry = TypeRegistry([EventType("S", _KINDS)])
+    return compile_translation(translate(text, language, registry), registry)[0][0]
 
 
 def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, Automaton]]:
     """n queries with their automata, each derived from that of the template."""
-    marks = [Binary("==", Name(f"step{place}"), Constant(True)) for place in range(STEPS + 1)]
-    text = TEXTS[parameters.template].format(*map(format_expression, marks))
-    template = compile_pattern(text).automaton
+    marks = [Binary("==", Name(each), Constant(True)) for each in MARKS]
+    text = text_of(Query(tuple(marks[:STEPS]), marks[STEPS]), parameters.template, parameters.language)
+    template = compiled_query(text, parameters.language).automaton
     for number, query in enumerate(queries(parameters, count)):
         exchanged: dict[Expression, Expression] = dict(zip(marks, (*query.steps, query.primary), strict=True))
         known: dict[int, ConditionByType] = {}
@@ -166,10 +213,13 @@ def _exchanged(
 
 
 def _with(condition: Expression, exchanged: Mapping[Expression, Expression]) -> Expression:
-    is_dynamic = isinstance(condition, Binary) and isinstance(condition.right, Field)
-    if condition in (TRUE, FALSE) or is_dynamic:
-        return condition
     if condition in exchanged:
         return exchanged[condition]
-    assert isinstance(condition, Binary) and condition.operator == "and", condition
-    return conjunction(_with(condition.left, exchanged), _with(condition.right, exchanged))
+    if isinstance(condition, Binary) and condition.operator == "and":
+        return conjunction(_with(condition.left, exchanged), _with(condition.right, exchanged))
+    return condition
+
+
+def _written(condition: Expression, language: Language) -> str:
+    text = format_expression(condition)
+    return text if language == "core" else text.replace(" and ", " AND ").replace(" == ", " = ").replace("true", "TRUE")

@@ -169,6 +169,9 @@ def bench_patterns(
         bool, typer.Option("--without-merging/--no-without-merging", help="Measure without shared states, too.")
     ] = True,
     without: Annotated[int, _number("Greatest number of patterns measured without indexes; 0 for none.", 0)] = 20_000,
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the templates: core, or cel, Cayuga's own.")
+    ] = "core",
 ) -> tuple[Any, ...]:
     """Cayuga's technical benchmark: many patterns of three steps over one stream, in one pass of the columnar engine.
 
@@ -186,15 +189,19 @@ def bench_patterns(
       distced bench patterns --templates all --patterns 100000
 
       distced bench patterns --vary zipf --patterns 100000 --report reports
+
+      distced bench patterns --templates all --language cel --patterns 10000
     """
     _need_columnar()
-    from distced.simulations.benchmarks.cayuga_queries import parse_templates
+    from distced.simulations.benchmarks.cayuga_queries import LANGUAGES, parse_templates
     from distced.simulations.benchmarks.patterns import VARIED
 
     counts = _numbers(patterns, "--patterns")
     if vary not in VARIED:
         raise DistcedError("nothing to vary", given=vary, allowed=", ".join(VARIED[1:]), where="--vary")
-    return parse_templates(templates), counts, events, vary, merging, without
+    if language not in LANGUAGES:
+        raise DistcedError("no such language", given=language, allowed=", ".join(LANGUAGES), where="--language")
+    return parse_templates(templates), counts, events, vary, merging, without, language
 
 
 @_benchmark()

@@ -27,12 +27,13 @@ import numpy as np
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.loop import Loop
-from distced.detectors.compiler import compile_pattern
 from distced.simulations.benchmarks.cayuga_queries import (
     CONTINUOUS,
     DISCRETE,
+    Language,
     Parameters,
     Template,
+    compiled_query,
     queries,
     stream,
     text_of,
@@ -179,6 +180,7 @@ def measure(
     vary: str,
     merging: bool,
     without: int,
+    language: Language,
     on_progress: OnProgress,
 ) -> list[Throughput]:
     """The throughput of several templates, with each of these numbers of patterns, the least first.
@@ -186,6 +188,7 @@ def measure(
     Args:
         vary: of `VARIED`; empty for none.
         merging, without: as for `measure_template`.
+        language: of the templates.
     """
     if vary:
         counts = counts[-1:]
@@ -194,7 +197,7 @@ def measure(
         counts = [without, *counts]
     figures: list[Throughput] = []
     for template in templates:
-        for parameters in varied(Parameters(template), vary):
+        for parameters in varied(Parameters(template, language=language), vary):
             figures += measure_template(
                 parameters, counts, events, merging=merging, without=without, on_progress=on_progress
             )
@@ -262,9 +265,9 @@ def varied(parameters: Parameters, by: str) -> list[Parameters]:
 def _compile_ms(parameters: Parameters) -> float:
     took = []
     for query in queries(parameters, FROM_TEXT):
-        text = text_of(query, parameters.template)
+        text = text_of(query, parameters.template, parameters.language)
         began = time.perf_counter()
-        compile_pattern(text)
+        _ = compiled_query(text, parameters.language).automaton
         took.append(time.perf_counter() - began)
     return 1000 * median(took)
 

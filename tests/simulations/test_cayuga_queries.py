@@ -22,7 +22,17 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks import patterns as measuring
-from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
+from distced.simulations.benchmarks.cayuga_queries import (
+    LANGUAGES,
+    Language,
+    Parameters,
+    Template,
+    compiled_query,
+    queries,
+    stream,
+    text_of,
+    with_automata,
+)
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.patterns import WITHOUT, measure_template, report
 from distced.simulations.report import show
@@ -39,12 +49,13 @@ def _few_patterns_from_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "FROM_TEXT", 5)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_automata_equal_those_of_the_text(template: Template) -> None:
-    parameters = replace(DENSE, template=template)
+def test_automata_equal_those_of_the_text(template: Template, language: Language) -> None:
+    parameters = replace(DENSE, template=template, language=language)
     made = [automaton for _, automaton in with_automata(parameters, 20)]
     for query, automaton in zip(queries(parameters, 20), made, strict=True):
-        compiled = compile_pattern(text_of(query, template)).automaton
+        compiled = compiled_query(text_of(query, template, language), language).automaton
         assert _unnamed(compiled) == _unnamed(automaton)
     assert len({each.canonical_id for each in made}) == 20
 

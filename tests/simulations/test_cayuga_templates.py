@@ -1,4 +1,4 @@
-"""Cayuga's technical benchmark, written in its own language: the templates find what their patterns in the core find.
+"""Cayuga's technical benchmark in its own languages: the templates find what their patterns in the core find.
 
 cayuga-algebra-cesar, section 5.1: the stream has one event a tick, so consumption by epochs makes no difference. What
 the nondeterministic templates skip is hidden in the core, and a part of the run in µ: intervals and numbers are equal.
@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from distced.detectors.compiler import compile_pattern, compile_translation
+from distced.detectors.compiler import Compiled, compile_pattern, compile_translation
 from distced.detectors.frontends.languages import translate
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -23,7 +23,9 @@ from distced.simulations.benchmarks.cayuga_queries import (
     DISCRETE,
     TEMPLATES,
     Parameters,
+    Query,
     Template,
+    compiled_query,
     queries,
     text_of,
 )
@@ -58,8 +60,16 @@ def _text(template: Template, steps: list[str], primary: str) -> str:
     return IN_CAYUGA[template].format(*conditions).replace(" and ", " ∧ ").replace(" == ", " = ")
 
 
+def _compiled(query: Query, template: Template, language: str) -> Compiled:
+    if language == "cel":
+        return compiled_query(text_of(query, template, "cel"), "cel")
+    text = _text(template, [format_expression(each) for each in query.steps], format_expression(query.primary))
+    return compile_translation(translate(text, "algebra", REGISTRY), REGISTRY)[0][0]
+
+
+@pytest.mark.parametrize("language", ["algebra", "cel"])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_template_finds_what_its_pattern_in_the_core_finds(template: Template) -> None:
+def test_template_finds_what_its_pattern_in_the_core_finds(template: Template, language: str) -> None:
     # Consecutive events are rarely those that are asked for.
     domain = 1 if template.startswith("Linear") else 2
     parameters = Parameters(template, selectivity=0.95, domain=domain)
@@ -74,8 +84,7 @@ def test_template_finds_what_its_pattern_in_the_core_finds(template: Template) -
     matches = 0
     for query in queries(parameters, 6):
         core = StepwiseEngine([compile_pattern(text_of(query, template), REGISTRY)])
-        text = _text(template, [format_expression(each) for each in query.steps], format_expression(query.primary))
-        cayuga = StepwiseEngine(compile_translation(translate(text, "algebra", REGISTRY), REGISTRY)[0])
+        cayuga = StepwiseEngine([_compiled(query, template, language)])
         expected, found = core.feed(events) + core.finish(), cayuga.feed(events) + cayuga.finish()
         if template == "NonDeterministicAgg":
             sums = [
