@@ -176,10 +176,13 @@ class StepwiseEngine:
         stages = self.throttlers or self.computers or clocks
         alone = len(self.units) == 1 and not (self.by_instants or derivations or stages)
         self.single = self.units[0].matcher if alone else None
-        self._early = tuple(each for each in self.throttlers if each.throttling.mark not in self._late)
-        computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
-        self._throttled = computed.union(*(each.types for each in self._early)) - published
-        self._computed_late = computed & published
+        self._early: tuple[Stage, ...] = ()
+        self._throttled = self._computed_late = _NO_TYPES
+        if throttlings or self.computers:
+            self._early = tuple(each for each in self.throttlers if each.throttling.mark not in self._late)
+            computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
+            self._throttled = computed.union(*(each.types for each in self._early)) - published
+            self._computed_late = computed & published
 
     def renew_single(self) -> None:
         """Note the only matcher, after units have got others."""
