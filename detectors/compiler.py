@@ -47,10 +47,10 @@ from distced.detectors.language.private import WithPrivates, marked, output_of, 
 from distced.detectors.language.scanner import error_at, place_of
 from distced.detectors.language.states import states_of, states_read, types_behind
 from distced.middleware.model.clock_rules import is_clock
-from distced.middleware.model.errors import PatternError, TypeRegistryError
+from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry, clock_type, derive
 from distced.middleware.model.events import Attribute
-from distced.middleware.model.published_types import PublishedType, publish
+from distced.middleware.model.published_types import PublishedType, known_type, publish
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.statements import behind_bases
@@ -295,7 +295,7 @@ def check_pattern(
     """A single pattern, checked against the registry (without one every type and attribute is accepted), its automaton
     not built. Of a text in another language it is the query that `written` names."""
     if written.language:
-        return check_query(text, written, registry, consumption=consumption)
+        return check_text(text, written.language, registry, consumption=consumption).query(written.query)
     return _checked(read_pattern(text, definitions), registry, consumption, "" if definitions else text)
 
 
@@ -353,16 +353,45 @@ def compile_statements(
     return _built_statements(parse_file(text), known, consumption, text), known
 
 
-def check_query(
-    text: str, written: Written, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
-) -> Compiled:
-    """One query of a text in another language, its automaton not built. Raises `PatternError` where the text has
-    several and none is named, or none of that name."""
+@dataclass(frozen=True, slots=True)
+class CheckedText:
+    """Text in another language, translated and checked.
+
+    Attributes:
+        translation: None where it cannot be translated.
+        compiled: its queries by their places, their automata not built.
+        published: types of its composite events.
+        error: of a faulty text.
+    """
+
+    translation: Translation | None
+    compiled: Mapping[int, Compiled]
+    published: Mapping[str, PublishedType]
+    error: DistcedError | None = None
+
+    def query(self, name: str = "") -> Compiled:
+        """One query. Raises `DistcedError` for a faulty text, and where it has several queries and none is named, or
+        none of that name."""
+        place = 0 if self.translation is None else place_of_query(self.translation, name)
+        if self.error is not None:
+            # Raised again and again, it would have the stacks of all callers.
+            raise self.error.with_traceback(None)
+        return self.compiled[place]
+
+
+def check_text(
+    text: str, language: str, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> CheckedText:
+    """A text in another language, faulty or not, with all of its queries."""
     known = ConsultedTypes(TypeRegistry(open=True) if registry is None else registry)
+    translation: Translation | None = None
     try:
-        translation = translate(text, written.language, known)
-        place = place_of_query(translation, written.query)
-        return dict(_checked_statements(translation.file, known, consumption, text))[place]
+        translation = translate(text, language, known)
+        compiled = dict(_checked_statements(translation.file, known, consumption, text))
+        types = (known_type(known, each.publishes.name) for each in compiled.values() if each.publishes.name)
+        return CheckedText(translation, compiled, {each.name: each for each in types if each is not None})
+    except DistcedError as error:
+        return CheckedText(translation, {}, {}, error.with_traceback(None))
     finally:
         # What was looked up in the copy was looked up in the registry.
         if registry is not None:

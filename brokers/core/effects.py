@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from msgspec import field
+
+from distced.detectors.checked_texts import CheckedTexts
 from distced.detectors.frontends.languages import IN_CORE, Written
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.mqtt_effects import Caused, Note, Publish, Subscribe, Unsubscribe
@@ -90,6 +93,7 @@ class Compile(Caused, frozen=True, eq=False):
         number: of the request.
         pattern, definitions, consumption, written: of a subscription.
         types: known to the node.
+        texts: has the text of `pattern`, where that is known.
     """
 
     number: int
@@ -98,6 +102,7 @@ class Compile(Caused, frozen=True, eq=False):
     consumption: str
     types: TypeRegistry
     written: Written = IN_CORE
+    texts: CheckedTexts = field(default_factory=CheckedTexts)
 
 
 def info(event: str, **fields: object) -> Note:

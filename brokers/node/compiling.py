@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from distced.brokers.core.effects import Compile, Effect
 from distced.brokers.node.planning import PatternCache, consumption_of, written_of
 from distced.detectors.language.consulted_types import ConsultedTypes
@@ -49,6 +51,7 @@ def cost(entry: SubscriptionEntry) -> int:
 def compiled_beside(order: Compile) -> PatternCache:
     """Cache with one pattern, compiled or refused; for a driver, on any thread."""
     cache = PatternCache()
+    cache.texts = order.texts
     try:
         cache.check_in_full(
             order.pattern, order.definitions, consumption_of(order.consumption), order.types, order.written
@@ -148,6 +151,10 @@ class Compiling:
         for each in self._awaited.values():
             if each.given_at is None:
                 each.given_at = now
+                order, consumption = each.order, consumption_of(each.order.consumption)
+                # Only now, as others of its text were compiled while it waited.
+                texts = self._patterns.texts.only(order.pattern, order.written.language, consumption)
+                each.order = replace(order, texts=texts)
                 return [each.order]
             break
         return []

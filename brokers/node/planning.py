@@ -18,6 +18,7 @@ from msgspec.structs import replace as replace_entry
 
 from distced.brokers.core.directory import Change, Directory
 from distced.detectors.canonical.form import canonical_id
+from distced.detectors.checked_texts import CheckedTexts
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at, is_private
@@ -52,21 +53,22 @@ class PatternCache:
     full.
 
     A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. Of
-    patterns that differ in constants the shape is checked once. An entry is valid while the event types looked up by
-    the check are unchanged. All known types as part of the key were rejected: every detector that publishes under a
-    name adds one.
+    patterns that differ in constants the shape is checked once, and a text in another language is checked once for all
+    of its queries (`texts`). An entry is valid while the event types looked up by the check are unchanged. All known
+    types as part of the key were rejected: every detector that publishes under a name adds one.
     """
 
     def __init__(self) -> None:
         self._full = 0
         self._shapes = Shapes()
+        self.texts = CheckedTexts()
         self._kept: dict[_Key, tuple[Compiled, ConsultedTypes]] = {}
         # Those that took long to be found faulty.
         self._refused: dict[_Key, tuple[DistcedError, ConsultedTypes]] = {}
 
     @property
     def checked(self) -> int:
-        return self._full + self._shapes.compiled
+        return self._full + self._shapes.compiled + self.texts.checked
 
     def check(
         self,
@@ -80,24 +82,34 @@ class PatternCache:
         key = (text, tuple(definitions.items()), consumption, written)
         refused = self._refused.get(key) if self._refused else None
         if refused is not None and refused[1].unchanged(registry):
-            raise refused[0]
+            raise refused[0].with_traceback(None)
         if not written.language:
             shaped = self._shapes.find(text, registry, definitions=definitions, consumption=consumption)
             if shaped is not None:
                 return shaped
         kept = self._kept.pop(key, None)
         if kept is None or not kept[1].unchanged(registry):
-            consulted = ConsultedTypes(registry)
-            self._full += 1
-            kept = (
-                check_pattern(text, consulted, definitions=definitions, consumption=consumption, written=written),
-                consulted,
-            )
+            kept = self._checked(text, definitions, consumption, registry, written)
         # Ordered by last use.
         self._kept[key] = kept
         if len(self._kept) > CACHED:
             del self._kept[next(iter(self._kept))]
         return kept[0]
+
+    def _checked(
+        self,
+        text: str,
+        definitions: dict[str, str],
+        consumption: Consumption,
+        registry: TypeRegistry,
+        written: Written,
+    ) -> tuple[Compiled, ConsultedTypes]:
+        if written.language:
+            whole, consulted = self.texts.find(text, written.language, registry, consumption=consumption)
+            return whole.query(written.query), consulted
+        consulted = ConsultedTypes(registry)
+        self._full += 1
+        return check_pattern(text, consulted, definitions=definitions, consumption=consumption), consulted
 
     def knows(
         self,
@@ -136,9 +148,12 @@ class PatternCache:
                     _ = core.structure, core.canonical_id
         except DistcedError as error:
             consulted = ConsultedTypes(registry)
-            with suppress(DistcedError):
-                # A faulty one has looked up types until its fault.
-                check_pattern(text, consulted, definitions=definitions, consumption=consumption, written=written)
+            if written.language:
+                consulted = self.texts.find(text, written.language, registry, consumption=consumption)[1]
+            else:
+                with suppress(DistcedError):
+                    # A faulty one has looked up types until its fault.
+                    check_pattern(text, consulted, definitions=definitions, consumption=consumption)
             self.refuse(text, definitions, consumption, error, consulted, written)
 
     def refuse(
@@ -163,6 +178,7 @@ class PatternCache:
         """Take what another cache has."""
         self._full += other._full
         self._shapes.absorb(other._shapes)
+        self.texts.absorb(other.texts)
         self._kept |= other._kept
         self._refused |= other._refused
         while len(self._kept) > CACHED:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.published_types import PublishedType, known_type
 
 
 class ConsultedTypes(TypeRegistry):
-    """Registry that records look-ups: `consulted`, by name, with None for a missing type."""
+    """Registry that records look-ups.
+
+    Attributes:
+        consulted: types by name, None for a missing one.
+        published: types that what is checked publishes: such a type was missing, and makes no difference when it comes.
+    """
 
     def __init__(self, registry: TypeRegistry) -> None:
         self.consulted: dict[str, EventType | None] = {}
+        self.published: Mapping[str, PublishedType] = {}
         super().__init__(registry, open=registry.open)
         # What is asked for while it is filled says nothing.
         self.consulted.clear()
 
     def unchanged(self, registry: TypeRegistry) -> bool:
         """Whether the types that were looked up are those of another registry."""
-        return all(registry.find(name) == known for name, known in self.consulted.items())
+        return all(
+            registry.find(name) == known or (known is None and self._is_published(name, registry))
+            for name, known in self.consulted.items()
+        )
+
+    def _is_published(self, name: str, registry: TypeRegistry) -> bool:
+        return name in self.published and known_type(registry, name) == self.published[name]
 
     def find(self, name: str) -> EventType | None:
         found = self.consulted[name] = super().find(name)

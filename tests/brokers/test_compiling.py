@@ -174,6 +174,57 @@ def test_short_text_in_another_language_is_compiled_beside_with_its_core_pattern
     assert rig.node.admission.planner.patterns.checked == checked > 0
 
 
+def served(rig: Rig) -> list[Effect]:
+    """Effects of the requests that wait, each pattern compiled when it is given to the driver."""
+    effects = rig.serve()
+    waiting = compiles(effects)
+    while waiting:
+        order = waiting.pop(0)
+        more = [*rig.loop(rig.node.compiled(order, compiled_beside(order), rig.now)), *rig.serve()]
+        waiting += compiles(more)
+        effects += more
+    return effects
+
+
+def test_text_is_checked_once_for_all_of_its_queries(rig: Rig) -> None:
+    text = "\n".join(f"SELECT v FROM FILTER{{v > {number}}} A PUBLISH Q{number}" for number in range(5))
+    checks = rig.node.admission.planner.patterns.texts
+    for number in range(3):
+        rig.translate(f"s{number}", text, "cel", f"Q{number}")
+    assert set(answers(served(rig)).values()) == {"offered"} and checks.checked == 1
+    # One at a time, each with types that those before publish.
+    for number in (3, 4, 0):
+        rig.translate(f"t{number}", text, "cel", f"Q{number}")
+        assert answers(served(rig)) == {f"t{number}": "offered"}
+    assert checks.checked == 1
+
+
+def test_text_is_checked_again_when_a_type_changes_between_two_queries(rig: Rig) -> None:
+    text = "SELECT v FROM A PUBLISH P SELECT v + 1 AS w FROM A PUBLISH Q"
+    checks = rig.node.admission.planner.patterns.texts
+    rig.translate("p", text, "cel", "P")
+    assert answers(served(rig)) == {"p": "offered"}
+    rig.entry("type", "A", encode(event_type("A", {"v": "string"})))
+    rig.translate("q", text, "cel", "Q")
+    effects = served(rig)
+    assert answers(effects) == {"q": "refused"} and checks.checked == 2
+    rig.entry("type", "A", encode(event_type("A", {"v": "number"})))
+    rig.translate("r", text, "cel", "Q")
+    assert answers(served(rig)) == {"r": "offered"} and checks.checked == 3
+
+
+def test_error_of_a_text_is_that_of_each_query(rig: Rig) -> None:
+    text = "SELECT v FROM A PUBLISH P SELECT w FROM A PUBLISH Q"
+    for name in "PQ":
+        rig.translate(name, text, "cel", name)
+    effects = served(rig)
+    assert answers(effects) == {"P": "refused", "Q": "refused"}
+    found = [each for each in effects if isinstance(each, Publish) and "/answer/" in each.topic]
+    texts = [str(each) for one in found for each in decode(one.payload, Answers, where=one.topic).answers]
+    assert len(texts) == 2 and all("no attribute w" in each and "line 1, column 34" in each for each in texts)
+    assert rig.node.admission.planner.patterns.texts.checked == 1
+
+
 @pytest.mark.parametrize("text", ["SELECT v FROM A", "SELECT v FROM A " * 60])
 @pytest.mark.parametrize(
     ("language", "more", "problem"),
