@@ -54,9 +54,6 @@ RENEWED_AT: Final = 1.05
 
 RENEWED_BY: Final = 20
 
-MOST_ROWS: Final = 32
-"""Number of computed rows kept; further ones are computed when they are needed."""
-
 
 class ArrivalGaps:
     """Gaps between the messages of one source, and offsets of the events that followed.
@@ -67,7 +64,7 @@ class ArrivalGaps:
         total: number of gaps counted.
     """
 
-    __slots__ = ("_counts", "_open", "_rows", "confirmed", "heard", "total")
+    __slots__ = ("_asked_at", "_counts", "_open", "_pair", "_rows", "confirmed", "heard", "total")
 
     def __init__(self) -> None:
         self.confirmed: int | None = None
@@ -77,13 +74,17 @@ class ArrivalGaps:
         self._counts: dict[int, int] = {}
         # Gaps whose offsets may still fall: confirmed instant at their begin, bin, and least offset so far.
         self._open: deque[tuple[int, int, int | None]] = deque()
-        # Shares of offsets by the bin of the gap, and the total that they were computed from.
+        # Shares of offsets by the bin of the gap, half a kilobyte each, and the total that they were computed from.
         self._rows: dict[int, tuple[int, Sequence[float]]] = {}
+        # Of the bin of the gap that is open, and of the next one, with the instant they were asked for at, ns; None
+        # after a message. A search asks for many offsets at one instant.
+        self._asked_at: int | None = None
+        self._pair: tuple[Sequence[float], Sequence[float]] = (), ()
 
     def arrived(self, first: int | None, confirmed: int | None, now: int) -> None:
         """Take a message: the least `hi` of its events, None for none, and the instant confirmed by it, ns."""
         heard, before = self.heard, self.confirmed
-        self.heard = now
+        self.heard, self._asked_at = now, None
         if confirmed is not None and (before is None or confirmed > before):
             self.confirmed = confirmed
         if heard is None or before is None:
@@ -127,10 +128,16 @@ class ArrivalGaps:
             return 1.0
         low = EDGES[place - 1] if place else 0
         share = (offset - low) / (EDGES[place] - low)
+        if self._asked_at != now:
+            gap = bisect_left(EDGES, now - self.heard)
+            row = self._row(gap)
+            self._asked_at, self._pair = now, (row, row if gap == BINS - 1 else self._row(gap + 1))
         # In a bin of gaps the probability may rise or fall: the greater one of its ends counts.
-        gap = bisect_left(EDGES, now - self.heard)
-        found = _between(self._row(gap), place, share)
-        return found if gap == BINS - 1 else max(found, _between(self._row(gap + 1), place, share))
+        row, longer = self._pair
+        if not place:
+            return max(row[0] * share, longer[0] * share)
+        one, other = row[place - 1], longer[place - 1]
+        return max(one + (row[place] - one) * share, other + (longer[place] - other) * share)
 
     def _row(self, gap: int) -> Sequence[float]:
         """Shares of offsets up to the upper edge of each bin, among gaps of a bin and all longer ones."""
@@ -145,14 +152,11 @@ class ArrivalGaps:
         if gap:
             prior = self._row(0)
             weight = cumulative[-1] + FEW
-            row = array("d", [(each + FEW * share) / weight for each, share in zip(cumulative, prior, strict=True)])
+            row = array("f", [(each + FEW * share) / weight for each, share in zip(cumulative, prior, strict=True)])
         else:
             # One more gap, with an event at once: what was not seen yet may be.
             weight = self.total + 1
-            row = array("d", [(each + 1) / weight for each in cumulative])
-        if len(self._rows) >= MOST_ROWS and gap not in self._rows:
-            # The first one is part of all others.
-            del self._rows[next(each for each in self._rows if each)]
+            row = array("f", [(each + 1) / weight for each in cumulative])
         self._rows[gap] = self.total, row
         return row
 
@@ -178,9 +182,3 @@ class ArrivalGaps:
         made.confirmed, made.heard, made.total = self.confirmed, self.heard, self.total
         made._counts, made._open = dict(self._counts), self._open.copy()
         return made
-
-
-def _between(row: Sequence[float], place: int, share: float) -> float:
-    """Probability within a bin of offsets, at a share of its width."""
-    low = row[place - 1] if place else 0.0
-    return low + (row[place] - low) * share
