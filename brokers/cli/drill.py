@@ -18,7 +18,7 @@ from typer import Option
 
 from distced.brokers.cli.source_subscriptions import subscribe_source
 from distced.brokers.cli.subscribe import LOOK, changed_ones
-from distced.detectors.batch_run.drill_down import DrillDown, matching
+from distced.detectors.batch_run.drill_down import DrillDown, IdText
 from distced.detectors.batch_run.live_drill_down import KEPT, LiveDrillDown
 from distced.detectors.cli.drill import RecordedOptions, as_dict, drill_recorded, tree_lines
 from distced.detectors.pattern_files import PatternSource, read_source
@@ -140,6 +140,7 @@ def _found(
         each.on_change = partial(changed.put, each)
     events = LiveDrillDown(options.wait, options.keep)
     asked = {each.id for each in roots}
+    wanted = None if options.id is None else IdText(options.id)
     deadline = None if options.timeout is None else time.monotonic_ns() + options.timeout
     due: Sequence[Subscription] = [*roots, *parts]
     while True:
@@ -147,7 +148,7 @@ def _found(
         over = all(each.ended for each in roots) or (deadline is not None and now >= deadline)
         for each in due:
             for event in _received(each):
-                is_asked = each.id in asked and (options.id is None or bool(matching(options.id, [event.id])))
+                is_asked = each.id in asked and (wanted is None or wanted.fits(event.id))
                 if is_asked and isinstance(event, CompositeEvent):
                     events.show(event, now)
                 else:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from distced.middleware.cli.output import few
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 _LOOKS: Final = 'c61b125ebc4b0c85b.2a0f314c, SOURCE:NUMBER, or as JSON: ["SOURCE", NUMBER]'
+_SHOWN: Final = 8  # ids that begin alike
 _HEX: Final = re.compile(r"[0-9a-f]+")
 
 
@@ -96,43 +96,55 @@ def id_text(id: EventId) -> str:  # noqa: A002
     return f"{source}.{seq:x}" if seq >= 2**63 else f"{source}:{seq}"
 
 
-def matching(given: str, known: Iterable[EventId]) -> list[EventId]:
-    """Ids that a text means: one in full, else all whose text begins so."""
-    text = given.strip()
-    exact: set[EventId] = set()
-    with suppress(ValueError, RecursionError):
-        pair = json.loads(text)
-        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
-            exact.add((pair[0], pair[1]))
-    source, _, number = text.rpartition(":")
-    if source and number.isascii() and number.isdecimal() and len(number) < 40:
-        exact.add((source, int(number)))
-    source, _, digits = text.rpartition(".")
-    if source and len(digits) < 40 and _HEX.fullmatch(digits):
-        exact.add((source, int(digits, 16)))
-    if exact:
-        known = set(known)
-        if both := exact & known:
-            return sorted(both)
-    return sorted(each for each in known if text and id_text(each).startswith(text))
+class IdText:
+    """Id as it is given: in full, or its beginning."""
+
+    def __init__(self, given: str) -> None:
+        self.given = given
+        self._text = text = given.strip()
+        self._exact: set[EventId] = set()
+        with suppress(ValueError, RecursionError):
+            pair = json.loads(text)
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
+                self._exact.add((pair[0], pair[1]))
+        source, _, number = text.rpartition(":")
+        if source and number.isascii() and number.isdecimal() and len(number) < 40:
+            self._exact.add((source, int(number)))
+        source, _, digits = text.rpartition(".")
+        if source and len(digits) < 40 and _HEX.fullmatch(digits):
+            self._exact.add((source, int(digits, 16)))
+
+    def fits(self, id: EventId) -> bool:  # noqa: A002
+        """Whether it is this id, or its beginning."""
+        return id in self._exact or (bool(self._text) and id_text(id).startswith(self._text))
+
+    def choose(self, fitting: Iterable[Event]) -> list[Event]:
+        """Events that it means of those that fit: one in full, else all whose ids begin so, at most `_SHOWN` + 1."""
+        exact: dict[EventId, Event] = {}
+        begun: dict[EventId, Event] = {}
+        for each in fitting:
+            kept = exact if each.id in self._exact else begun
+            if len(kept) <= _SHOWN:
+                kept.setdefault(each.id, each)
+        return list((exact or begun).values())
 
 
-def the_one(given: str, known: Sequence[EventId], searched: str) -> EventId:
-    """The one id that a text means, of those of what was searched.
+def the_one(given: IdText, fitting: Iterable[Event], searched: Callable[[], str]) -> Event:
+    """The one event that a text means, of those whose ids fit; `searched` names what was.
 
     Raises:
         EventError: where there is none, or several.
     """
-    found = matching(given, known)
+    found = given.choose(fitting)
     if len(found) == 1:
         return found[0]
     if not found:
         raise EventError(
-            "no event of this id", given=given or "''", allowed=f"ids look like {_LOOKS}", where=searched,
+            "no event of this id", given=given.given or "''", allowed=f"ids look like {_LOOKS}", where=searched(),
             advice="distced drill without an id lists the composite events",
         )  # fmt: skip
-    names = [id_text(each) for each in found]
+    names = ", ".join(id_text(each.id) for each in sorted(found, key=lambda each: each.id)[:_SHOWN])
     raise EventError(
-        "the ids of several events begin so", given=given, allowed=few(names, 8), where=searched,
-        advice="give more of the id",
+        "the ids of several events begin so", given=given.given, allowed=names + " and more" * (len(found) > _SHOWN),
+        where=searched(), advice="give more of the id",
     )  # fmt: skip

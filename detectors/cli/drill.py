@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,14 +10,25 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from distced.detectors.batch_run.drill_down import DrillDown, drill_down, id_text, the_one
+from distced.detectors.batch_run.drill_down import DrillDown, IdText, id_text, the_one
+from distced.detectors.batch_run.recorded_drill_down import RecordedEvents
 from distced.detectors.batch_run.report import event_as_dict
-from distced.detectors.batch_run.runner import Replay, reader_of
+from distced.detectors.batch_run.runner import reader_of
 from distced.detectors.cli.pattern_options import ConsumptionOption, LanguageOption, TypesOption, registry_of
 from distced.detectors.pattern_files import compile_source, read_source
-from distced.middleware.cli.output import AsJson, EventLines, few, messages, output, print_json, show_notes
+from distced.middleware.cli.output import (
+    AsJson,
+    EventLines,
+    few,
+    messages,
+    output,
+    print_json,
+    print_json_list,
+    show_notes,
+)
+from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
-from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.events import CompositeEvent, EventId
 
 _LISTED: Final = 20
 
@@ -54,55 +65,81 @@ class RecordedOptions:
 
 def drill_recorded(options: RecordedOptions) -> int:
     """Drill down an event of recordings, or list the composite ones; the exit code."""
-    events, is_incomplete = _read(options)
-    searched = f"{few([str(each) for each in options.inputs])}, {len(events):,} events"
+    recorded = _recorded(options)
+
+    def searched() -> str:
+        _show_rejected(recorded.readers)
+        return f"{few([str(each) for each in options.inputs])}, {len(recorded):,} events"
+
     if options.id is None:
-        composites = [each for each in events.values() if isinstance(each, CompositeEvent)]
-        _list(composites, as_json=options.as_json)
-        if not composites:
-            show_notes([f"no composite events in {searched}; those of patterns are found with --pattern FILE"])
-        return int(is_incomplete)
+        found = _list(recorded.composites(), as_json=options.as_json)
+        where = searched()
+        if not found:
+            show_notes([f"no composite events in {where}; those of patterns are found with --pattern FILE"])
+        return int(_is_incomplete(recorded))
 
-    found = drill_down(the_one(options.id, list(events), searched), events)
+    given = IdText(options.id)
+    root = the_one(given, recorded.fitting(given.fits), searched)
+    where, is_incomplete = searched(), _is_incomplete(recorded)
+    tree = recorded.drill_down(root)
     if options.as_json:
-        print_json(as_dict(found))
+        print_json(as_dict(tree))
     else:
-        for line in tree_lines(found):
+        for line in tree_lines(tree):
             output().print(line)
-        if found.missing:
-            show_notes([f"{len(found.missing):,} not recorded in {searched}"])
-    return int(bool(found.missing) or is_incomplete)
+        if tree.missing:
+            show_notes([f"{len(tree.missing):,} not recorded in {where}"])
+    return int(bool(tree.missing) or is_incomplete)
 
 
-def _read(options: RecordedOptions) -> tuple[dict[EventId, Event], bool]:
-    """Events of all recordings and those that the patterns find, by id; whether rows could not be read."""
+def _recorded(options: RecordedOptions) -> RecordedEvents:
+    """Events of all recordings, and those that the patterns find."""
     source = None if options.pattern is None else read_source(options.pattern, options.language)
     mapping = None if options.mapping is None else load_mapping(options.mapping)
-    events: dict[EventId, Event] = {}
-    is_incomplete = False
-    for path in options.inputs:
-        reader = reader_of(path, mapping)
-        for each in reader:
-            events.setdefault(each.id, each)
-        is_incomplete |= reader.is_incomplete
+    readers = [reader_of(path, mapping) for path in options.inputs]
+    if source is None:
+        return RecordedEvents(readers)
+    patterns = compile_source(source, registry_of(options.types, options.mapping), consumption=options.consumption)
+    return RecordedEvents(readers, patterns.compiled)
+
+
+def _is_incomplete(recorded: RecordedEvents) -> bool:
+    return any(each.is_incomplete for each in recorded.readers)
+
+
+def _show_rejected(readers: Sequence[EventReader]) -> None:
+    for reader in readers:
         for row in reader.rejected[:1]:
             messages().print(f"{reader.counts['rejected']:,} rows rejected, the first: {row.error}", style="yellow")
-    if source is not None:
-        patterns = compile_source(source, registry_of(options.types, options.mapping), consumption=options.consumption)
-        for found in Replay(patterns.compiled, list(events.values())):
-            events.setdefault(found.id, found)
-    return events, is_incomplete
 
 
-def _list(found: list[CompositeEvent], *, as_json: bool) -> None:
+def _list(found: Iterable[CompositeEvent], *, as_json: bool) -> int:
+    """List composite events, each once: all as JSON, else the last of them; their number as they were read."""
     if as_json:
-        print_json([event_as_dict(each) for each in found])
-        return
+        ids: set[EventId] = set()
+        print_json_list(map(event_as_dict, _once(found, ids)))
+        return len(ids)
+    count = 0
+    latest: dict[EventId, CompositeEvent] = {}
+    for each in found:
+        count += 1
+        latest.pop(each.id, None)
+        latest[each.id] = each
+        if len(latest) > _LISTED:
+            del latest[next(iter(latest))]
     lines = EventLines()
-    for each in found[-_LISTED:]:
+    for each in latest.values():
         output().print(Text.assemble((id_text(each.id), "dim"), "  ", lines.line(each)))
-    if len(found) > _LISTED:
-        show_notes([f"the last {_LISTED} of {len(found):,} composite events; --json lists all"])
+    if count > len(latest):
+        show_notes([f"the last {len(latest)} of {count:,} composite events read; --json lists all"])
+    return count
+
+
+def _once(found: Iterable[CompositeEvent], ids: set[EventId]) -> Iterator[CompositeEvent]:
+    for each in found:
+        if each.id not in ids:
+            ids.add(each.id)
+            yield each
 
 
 def tree_lines(found: DrillDown, missing: str = "not recorded", lines: EventLines | None = None) -> Iterator[Text]:

@@ -120,10 +120,23 @@ def progress(doing: str, total: int, *, left: bool = True) -> Iterator[Callable[
 
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print a JSON value on standard output; on a line of its own where `indent` is None."""
-    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    separators = None if indent else (",", ":")
-    sys.stdout.write(json.dumps(value, ensure_ascii=not utf8, indent=indent, separators=separators) + "\n")
+    sys.stdout.write(_json(value, indent) + "\n")
     sys.stdout.flush()
+
+
+def print_json_list(values: Iterable[object]) -> None:
+    """Print JSON values as `print_json` prints their list, each as soon as it is there."""
+    before = "[\n"
+    for each in values:
+        sys.stdout.write(before + _json([each], 2)[2:-2])
+        before = ",\n"
+    sys.stdout.write("[]\n" if before[0] == "[" else "\n]\n")
+    sys.stdout.flush()
+
+
+def _json(value: object, indent: int | None) -> str:
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return json.dumps(value, ensure_ascii=not utf8, indent=indent, separators=None if indent else (",", ":"))
 
 
 def error_as_dict(error: DistcedError) -> dict[str, Any]:

@@ -88,6 +88,15 @@ class EventReader(Iterable[Event]):
             return False
         return self.mapping is None or self.mapping.has_columns
 
+    @property
+    def has_exact_tables(self) -> bool:
+        """Whether `chunks` is to be used, and its tables have the attributes of their events and no others."""
+        return self.has_columns and self.mapping is None and isinstance(self._rows, JsonTextRows)
+
+    def between(self, begin: int, end: int) -> EventReader:
+        """The recording, or where it has an index at least the part of it with `begin <= hi <= end`."""
+        return self
+
     def expected(self, types: frozenset[str] | None) -> int:
         """Number of events of some types, None for all, as far as known before they are read."""
         return 0

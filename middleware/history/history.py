@@ -205,9 +205,12 @@ def events_of_history(
 class HistoryReader(EventReader):
     """Events of a history as those of a recording. A part that cannot be read counts as one row."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, begin: int = INSTANT_MIN, end: int = INSTANT_MAX) -> None:
+        """Events with `begin <= hi <= end`."""
         super().__init__(Rows(history.root), None)
         self._history = history
+        self._span = (begin, end)
+        self._files = history.select(None, begin, end)
 
     @property
     def types(self) -> tuple[EventType, ...]:
@@ -215,13 +218,17 @@ class HistoryReader(EventReader):
 
     def __iter__(self) -> Iterator[Event]:
         check = self._begin()
-        for event in events_of_history(self._history, on_problem=self._problem, check=check):
+        for event in events_of_history(self._history, None, *self._span, self._problem, check):
             self.counts["row"] += 1
             self.counts["event"] += 1
             yield event
 
     in_order = True
     has_columns = True
+    has_exact_tables = True
+
+    def between(self, begin: int, end: int) -> EventReader:
+        return HistoryReader(self._history, begin, end)
 
     def expected(self, types: frozenset[str] | None) -> int:
         return sum(each.rows for each in self._history.select(types))
@@ -234,11 +241,11 @@ class HistoryReader(EventReader):
         from distced.middleware.event_files.event_chunks import EventChunk, SeenIds
 
         check = self._begin()
-        for files in by_day(self._history.files):
+        for files in by_day(self._files):
             tables = [
                 table
                 for file in files
-                for table in _tables(file, check.rows.get(file.path), attributes, self._problem)
+                for table in _tables(file, self._span, check.rows.get(file.path), attributes, self._problem)
                 if len(table)
             ]
             if not tables:
@@ -265,7 +272,7 @@ class HistoryReader(EventReader):
         self.is_incomplete = False
         for problem in self._history.problems:
             self._problem(problem)
-        check = check_rows(self._history.files)
+        check = check_rows(self._files, self._history.files)
         for each in check.rejected:
             self._rejected_rows(each)
         return check
@@ -284,14 +291,20 @@ class HistoryReader(EventReader):
 
 
 def _tables(
-    file: HistoryFile, rejected: Any, attributes: frozenset[str] | None, on_problem: Callable[[Problem], None]
+    file: HistoryFile,
+    span: tuple[int, int],
+    rejected: Any,
+    attributes: frozenset[str] | None,
+    on_problem: Callable[[Problem], None],
 ) -> Iterator[Any]:
     """Rows of a file that are not rejected, with these attributes, as a table; none where it cannot be read."""
     from distced.middleware.history.row_groups import read_groups, unread_problem
 
     where = str(file.path)
     try:
-        table, unread = read_groups(file.path, columns=lambda names: columns_read(attributes, names), rejected=rejected)
+        table, unread = read_groups(
+            file.path, columns=lambda names: columns_read(attributes, names), span=span, rejected=rejected
+        )
     except (OSError, import_pyarrow().ArrowException) as error:
         problem = HistoryError("a file that cannot be read", where=where, advice=str(error))
         on_problem(Problem(where, problem, file.rows))

@@ -197,6 +197,19 @@ def test_more_rejected_rows_than_are_kept_are_counted(tmp_path: Path) -> None:
     assert (reader.counts["rejected"], len(reader.rejected)) == (1500, 1000)
 
 
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_part_of_a_history_is_read_without_the_rest(tmp_path: Path, as_columns: bool) -> None:
+    events = [Event("A", n, n, "s", n // DAY, {}) for n in range(0, 5 * DAY, DAY)]
+    HistoryWriter(tmp_path, "test").write(events)
+    first, *_ = sorted(tmp_path.glob("day=*/type=A/*"))
+    reader = HistoryReader(History(tmp_path))
+    first.write_bytes(b"")
+    part = reader.between(DAY + 1, 3 * DAY)
+    count = sum(map(len, part.chunks())) if as_columns else len(list(part))
+    assert (count, part.counts["event"], part.is_incomplete) == (2, 2, False)
+    assert len(list(reader)) == 4 and reader.is_incomplete
+
+
 def test_row_group_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     root = tmp_path / "h"
     HistoryWriter(root, "test").write(some_events())
