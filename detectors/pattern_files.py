@@ -124,10 +124,12 @@ def check_possible(patterns: Patterns) -> None:
 
 @contextmanager
 def _in_file(source: PatternSource) -> Iterator[None]:
-    """Name the file in errors."""
+    """Name the file and the language in errors."""
     try:
         yield
     except DistcedError as error:
+        if isinstance(error, PatternError):
+            error.language = source.language
         if source.name:
             error.where = f"{source.name}, {error.where}" if error.where else source.name
             if error.advice is None and error.given == "the end of the pattern" and not source.language:

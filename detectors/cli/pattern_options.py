@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
+from rich.text import Text
 
 from distced.detectors.compiler import Consumption
 from distced.detectors.frontends.languages import CORE, LANGUAGES
 from distced.detectors.runtime.engines import EngineName
+from distced.middleware.cli.output import highlight_snippets
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.type_file import load_types
 from distced.middleware.model.event_types import TypeRegistry
@@ -55,3 +57,13 @@ def registry_of(types: Path | None, mapping: Path | None) -> TypeRegistry | None
     for each in () if mapping is None else load_mapping(mapping).types:
         registry.register(each)
     return registry
+
+
+def _highlighted(line: str, language: str) -> Text:
+    from distced.detectors.highlighting.terminal import highlighted
+
+    return highlighted(line, language or CORE)
+
+
+# Every verb that takes patterns has options of this module; middleware, which prints the errors, imports no detectors.
+highlight_snippets(_highlighted)

@@ -139,6 +139,11 @@ def _json(value: object, indent: int | None) -> str:
     return json.dumps(value, ensure_ascii=not utf8, indent=indent, separators=None if indent else (",", ":"))
 
 
+Highlight: TypeAlias = Callable[[str, str], Text]
+
+_highlights: Final[list[Highlight]] = []
+
+
 def error_as_dict(error: DistcedError) -> dict[str, Any]:
     """Parts of an error, and for one in a pattern its place."""
     parts: dict[str, Any] = dict(error.as_dict())
@@ -157,11 +162,21 @@ def show_error(error: DistcedError, console: Console | None = None) -> None:
         console.print(Text.assemble(("  at ", "dim"), parts["where"]))
     if isinstance(error, PatternError) and error.snippet:
         line, _, caret = error.snippet.partition("\n")
-        console.print(Text.assemble(("    | ", "dim"), line[2:]))
+        # Without colours rich would still print what is dim or italic.
+        has_colours = console.color_system is not None and not console.no_color
+        shown = Text(line[2:])
+        for highlight in _highlights if has_colours else ():
+            shown = highlight(line[2:], error.language)
+        console.print(Text.assemble(("    | ", "dim"), shown))
         console.print(Text.assemble(("    | ", "dim"), (caret[2:], "bold red")))
     for name, colour in (("allowed", "cyan"), ("advice", "green")):
         if name in parts:
             console.print(Text.assemble((f"  {name}: ", colour), parts[name]))
+
+
+def highlight_snippets(highlight: Highlight) -> None:
+    """Have `show_error` give lines of patterns their styles: a function of a line and the name of its language."""
+    _highlights[:] = [highlight]
 
 
 def show_notes(notes: Iterable[str], console: Console | None = None) -> None:

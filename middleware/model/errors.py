@@ -133,6 +133,7 @@ class PatternError(DistcedError):
     Attributes:
         line, column: place in the text, counted from 1; 0 where the pattern has no text.
         snippet: the offending line with a caret below, for people.
+        language: of the text; empty for the core language.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class PatternError(DistcedError):
         self.line = line
         self.column = column
         self.snippet = snippet
+        self.language = ""
         where = f"line {line}, column {column}" if line else None
         super().__init__(problem, given=given, allowed=allowed, where=where, advice=advice)
 

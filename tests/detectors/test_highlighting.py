@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from pygments.lexer import RegexLexer
 from pygments.token import Comment, Keyword, Name, Whitespace
 from pygments.token import Text as Plain
+from rich.console import Console
 from rich.text import Text
 
 from distced.detectors.conformance.cases import load_cases
@@ -34,8 +36,10 @@ from distced.detectors.highlighting.textmate import SCOPES, files, grammar
 from distced.detectors.highlighting.word_rules import HIGHLIGHTED, Kind
 from distced.detectors.language.scanner import Scanner, Word
 from distced.detectors.pattern_files import PatternSource, compile_source
+from distced.middleware.cli.command import main
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry, event_type
+from tests.support.verbs import load_verbs
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "conformance"
@@ -255,3 +259,68 @@ def test_engine_of_editors_matches_as_python(language: str) -> None:
         for line in lines
     ]
     assert json.loads(done.stdout) == wanted
+
+
+WRONG = {
+    CORE: "[A as a] ; [B where k == 'x' and 5] within 5min -> X(k = b.k)",
+    "cel": "SELECT x FROM FILTER{k = 5} Door NEXT{ PUBLISH",
+    "algebra": "σ{k = 5 and x = 1}(Door",
+    "cedmos": "TRANSFORMER 5",
+    "cedr": "EVENT Q WHEN SEQUENCE(A, B, 5 hours",
+    "pretty": "detect a Door followed by within 5 min",
+}
+"""Texts with an error, each with highlighted words in its line."""
+
+
+def shown_error(
+    text: str, language: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, **environment: str
+) -> str:
+    """What is shown of an error on standard error, on a terminal that has colours by `FORCE_COLOR`."""
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"TERM": "xterm-256color"} | environment).items():
+        monkeypatch.setenv(name, value)
+    capsys.readouterr()
+    assert main(["check", "--language", language, text]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("language", WRONG)
+def test_line_of_an_error_is_highlighted_on_a_terminal_with_colours(
+    language: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_verbs()
+    shown = shown_error(WRONG[language], language, capsys, monkeypatch, FORCE_COLOR="1")
+    console = Console(file=StringIO(), force_terminal=True, color_system="256", highlight=False, soft_wrap=True)
+    console.print(highlighted(WRONG[language], language))
+    line = console.file.getvalue()
+    assert "\x1b[" in line
+    assert f"    | \x1b[0m{line}" in shown
+
+
+@pytest.mark.parametrize("language", WRONG)
+def test_line_of_an_error_is_plain_without_colours(
+    language: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_verbs()
+    text = f"{WRONG[language]} # dim"
+    assert f"    | {text}\n" in shown_error(text, language, capsys, monkeypatch)
+    for off in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        shown = shown_error(text, language, capsys, monkeypatch, FORCE_COLOR="1", **off)
+        (line,) = (each for each in shown.splitlines() if text in each)
+        assert line.endswith(f"    | \x1b[0m{text}") or line == f"    | {text}"
+
+
+def test_line_of_an_error_in_a_file_is_highlighted_by_the_language_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_verbs()
+    for language, text in WRONG.items():
+        path = tmp_path / f"wrong{HIGHLIGHTED[language].ending}"
+        path.write_text(f"{text}\n", encoding="utf-8")
+        given = shown_error(text, language, capsys, monkeypatch, FORCE_COLOR="1")
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        assert main(["check", str(path)]) == 2
+        shown = capsys.readouterr().err.splitlines()
+        (line,) = (each for each in given.splitlines() if text in Text.from_ansi(each).plain)
+        assert line in shown
