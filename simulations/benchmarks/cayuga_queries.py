@@ -75,7 +75,9 @@ TEXTS: Final[Mapping[Language, Mapping[Template, str]]] = {
             " NEXT{{DUR < 20 AND {3}}} (S))"
         ),
         "NonDeterministic": (
-            "SELECT w FROM FILTER{{{2}}} ((SELECT " + _ALL + " FROM FILTER{{{1}}} (" + _FIRST + _RUN + "))" + _RUN + ")"
+            # Events of equal values and ends are one: without the earlier values there are fewer.
+            "SELECT w1, w_1 AS w2, w FROM FILTER{{{2}}} "
+            "((SELECT w_1 AS w1, " + _ALL + " FROM FILTER{{{1}}} (" + _FIRST + _RUN + "))" + _RUN + ")"
         ),
         "NonDeterministicAgg": (
             "SELECT s + w AS s FROM FILTER{{{2}}} "

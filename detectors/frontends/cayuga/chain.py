@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from distced.detectors.frontends.cayuga.algebra_plan import (
+    DURATION,
     FIRST,
     LAST,
     SECOND,
@@ -168,16 +169,14 @@ class Chain:
 
     def select(self, condition: Expression) -> Chain:
         """The chain with a selection around it."""
-        chosen = conjunction(self.condition, self.now.put(condition))
-        return replace(self, condition=chosen, within=_least(self.within, self._bound(condition)))
+        within, rest = _bound(condition, self.now)
+        return replace(
+            self, condition=conjunction(self.condition, self.now.put(rest)), within=_least(self.within, within)
+        )
 
     def compute(self, values: tuple[tuple[str, Expression], ...]) -> Chain:
         """The chain with other attributes."""
         return replace(self, now=self.now.computed(values), env=self.env.computed(values))
-
-    def bounded(self, condition: Expression) -> Chain:
-        """The chain with the windows that a condition of its last atom asks for."""
-        return replace(self, within=_least(self.within, self._bound(condition)))
 
     def closed(self, updates: tuple[tuple[str, Expression], ...] = ()) -> Pattern:
         """The pattern, whose last atom sets these registers to values of `now`."""
@@ -197,21 +196,6 @@ class Chain:
         if self.before is not None:
             made = _joined(self.before, made, overlapping=self.joined, span=self.span)
         return made if self.within is None else Window(made, self.within, span=self.span)
-
-    def _bound(self, condition: Expression) -> int | None:
-        """Longest duration that a condition allows, where durations are the span of what is matched."""
-        if not isinstance(self.now.lo, Moment):
-            return None
-        found: int | None = None
-        for each in operands(condition, "and"):
-            match each:
-                case Binary(operator="<" | "<=", left=left, right=Literal(value=int(length))) if (
-                    left == Binary("-", _HI, _LO) and not isinstance(length, bool) and length >= 0
-                ):
-                    found = _least(found, length)
-                case _:
-                    pass
-        return found
 
 
 @dataclass(frozen=True)
@@ -244,12 +228,12 @@ def followed(
     variable = names.make("x")
     lo = _earlier(chain.env.lo, _LO) if overlapping else chain.env.lo
     now = Values({**chain.env.of, **second.now.of}, lo)
-    events = _where(second, now.put(condition), span)
+    within, rest = _bound(condition, now)
+    events = _where(second, now.put(rest), span)
     behind = _behind(second.now, variable)
     lo_behind = _earlier(chain.env.lo, behind.lo) if overlapping else chain.env.lo
     env = Values({**chain.env.of, **behind.of}, lo_behind, behind.hi)
-    made = Chain(chain.closed(), overlapping, events, TRUE, variable, now, env, span)
-    return made.bounded(condition)
+    return Chain(chain.closed(), overlapping, events, TRUE, variable, now, env, span, within=within)
 
 
 def iterated(chain: Chain, second: Flat, plan: Iterate, names: MadeNames) -> Chain:
@@ -274,7 +258,8 @@ def iterated(chain: Chain, second: Flat, plan: Iterate, names: MadeNames) -> Cha
         lo = _earlier(Name(begin), _LO)
     readings = {FIRST: before.of, SECOND: at_hand, LAST: {**before.of, **last}}
     current = Values({**before.of, **last, **at_hand}, lo)
-    theta = current.put(plan.condition, readings)
+    within, rest = _bound(plan.condition, current)
+    theta = current.put(rest, readings)
     end = names.make("hi")
     if not plan.overlapping:
         # Rounds of an iteration follow weakly.
@@ -303,7 +288,7 @@ def iterated(chain: Chain, second: Flat, plan: Iterate, names: MadeNames) -> Cha
     seen = [*((name, before.of[inner]) for name, inner in plan.kept)]
     seen += [(name, current.of[name]) for name, _ in plan.initial]
     lo_behind = Name(begin) if plan.overlapping else before.lo
-    made = Chain(
+    return Chain(
         chain.closed(),
         plan.overlapping,
         events,
@@ -313,8 +298,26 @@ def iterated(chain: Chain, second: Flat, plan: Iterate, names: MadeNames) -> Cha
         Values(dict(shown), lo_behind, Moment("hi", variable)),
         plan.span,
         rounds,
+        within,
     )
-    return made.bounded(plan.condition)
+
+
+def _bound(condition: Expression, values: Values) -> tuple[int | None, Expression]:
+    """Longest duration that a condition allows, ns, None for any, and what else it asks for. Later events are no
+    shorter, so that a window rules out the same; it needs durations to be the span of what is matched."""
+    if not isinstance(values.lo, Moment):
+        return None, condition
+    found: int | None = None
+    rest: Expression = TRUE
+    for each in operands(condition, "and"):
+        match each:
+            case Binary(operator="<" | "<=" as operator, left=left, right=Literal(value=int(length))) if (
+                left == DURATION and not isinstance(length, bool) and length >= (operator == "<")
+            ):
+                found = _least(found, length - (operator == "<"))
+            case _:
+                rest = conjunction(rest, each)
+    return found, rest
 
 
 def _new(step: Step, current: Values, readings: Mapping[str, Mapping[str, Expression]]) -> dict[str, Expression]:
