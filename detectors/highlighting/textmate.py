@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from distced.detectors.frontends.lexicon import SLASHES
 from distced.detectors.highlighting.word_rules import HIGHLIGHTED, Highlighting, Kind
+from distced.middleware.cli.command import WRONG
+from distced.middleware.cli.output import show_error
+from distced.middleware.model.errors import DistcedError
 
 SCOPES: Final = {
     Kind.COMMENT: "comment.line",
@@ -107,5 +110,24 @@ def write(folder: Path) -> None:
         (folder / path).write_text(text, encoding="utf-8")
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Write the files into the folder that is given; the exit code."""
+    try:
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            raise DistcedError(
+                "grammars are written into a folder", given=" ".join(arguments) or None, allowed="one folder",
+                advice="python -m distced.detectors.highlighting.textmate ~/.vscode/extensions/distced",
+            )  # fmt: skip
+        try:
+            write(Path(arguments[0]))
+        except OSError as error:
+            advice = f"name a folder that can be written to: {error.strerror}"
+            raise DistcedError("cannot write the grammars", given=error.filename, advice=advice) from None
+    except DistcedError as error:
+        show_error(error)
+        return WRONG
+    return 0
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

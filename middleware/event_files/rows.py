@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import IO, AnyStr, Final, cast
@@ -429,7 +430,21 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as file:
             yield io.BufferedReader(_Decompressed(file, str(path)), 1 << 18) if path.suffix.lower() == ".gz" else file
     except (OSError, EOFError, zlib.error) as error:
-        raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: Exception) -> EventError:
+    """Error of a recording that cannot be read."""
+    if not isinstance(error, FileNotFoundError):
+        return EventError("cannot read the recording", given=str(path), advice=str(error))
+    folder = path.parent
+    near = get_close_matches(path.name, [each.name for each in folder.iterdir()], n=1) if folder.is_dir() else []
+    if near:
+        advice = f"did you mean {folder / near[0]}?"
+    else:
+        advice = f"write its path as seen from {Path.cwd()}" if folder.is_dir() else f"there is no folder {folder}"
+    allowed = "a file of recorded events, or the folder of an event history"
+    return EventError("no such recording", given=str(path), allowed=allowed, advice=advice)
 
 
 @contextmanager

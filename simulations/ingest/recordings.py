@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from distced.middleware.event_files.rows import unreadable
 from distced.middleware.mapping.reasons import Reason, Reasons
 from distced.middleware.model.errors import EventError, HistoryError
 
@@ -181,7 +182,7 @@ def recording_of(
         for each in lookups:
             digest.update(each.read_bytes())
     except OSError as error:
-        raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
+        raise unreadable(path, error) from None
     digest.update(msgspec.json.encode([size, mapping is None, recorder]))
     found = digest.hexdigest()[:12]
     name = f"{path.name}-{found}"

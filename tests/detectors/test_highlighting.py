@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -30,6 +31,7 @@ from distced.detectors.frontends.cedr.cedr_conditions import CedrScanner
 from distced.detectors.frontends.cel.cel_parser import CelScanner
 from distced.detectors.frontends.languages import CORE, LANGUAGES
 from distced.detectors.frontends.pretty.sentence_parser import PrettyScanner
+from distced.detectors.highlighting import textmate
 from distced.detectors.highlighting.pygments_lexers import TOKENS
 from distced.detectors.highlighting.terminal import STYLES, highlighted
 from distced.detectors.highlighting.textmate import SCOPES, files, grammar
@@ -324,3 +326,25 @@ def test_line_of_an_error_in_a_file_is_highlighted_by_the_language_of_the_file(
         shown = capsys.readouterr().err.splitlines()
         (line,) = (each for each in given.splitlines() if text in Text.from_ansi(each).plain)
         assert line in shown
+
+
+def test_grammars_without_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for arguments in ([], ["a", "b"], ["--help"]):
+        assert textmate.main(arguments) == 2
+        shown = capsys.readouterr().err
+        assert "  allowed: one folder\n  advice: python -m distced.detectors.highlighting.textmate" in shown
+        assert " ".join(arguments) in shown
+    assert textmate.main([str(file)]) == 2
+    assert f"error: cannot write the grammars: {file}" in capsys.readouterr().err
+    assert textmate.main([str(tmp_path / "made")]) == 0
+    assert (tmp_path / "made" / "package.json").is_file()
+
+
+def test_grammars_by_the_command_line_end_without_a_traceback() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "distced.detectors.highlighting.textmate"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: grammars are written into a folder\n")

@@ -205,7 +205,9 @@ def test_mistakes_are_refused(
 
 def test_missing_recording_leaves_no_output_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[A]", "--input", "missing.jsonl", "--out", "found.jsonl"]) == 2
-    assert "cannot read the recording" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: no such recording: missing.jsonl\n  allowed: a file of recorded events")
+    assert "Errno" not in shown and "  advice: " in shown
     assert not list(folder.glob("found*"))
 
 

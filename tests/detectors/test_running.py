@@ -252,7 +252,7 @@ def test_types_found_in_a_recording_cause_no_errors(tmp_path: Path) -> None:
     ("source", "mapping", "message"),
     [
         (3, None, "nothing to read events from"),
-        ("missing.jsonl", None, "cannot read the recording"),
+        ("missing.jsonl", None, "no such recording"),
         ("recording.toml", None, "without a known format"),
         (EVENTS, parse_mapping(MAPPING), "a mapping for events"),
     ],

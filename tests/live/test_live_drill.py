@@ -16,6 +16,7 @@ from distced.brokers.live.node import LiveNode
 from distced.detectors.batch_run.drill_down import id_text
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client, Source
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import CompositeEvent
 from tests.support.verbs import load_verbs
@@ -72,6 +73,58 @@ def test_composite_events_are_drilled_down_as_they_are_detected(
             trees = [[each["type"] for each in json.loads(line)["events"]] for line in out.splitlines()]
             pair_tree = ["DrillPair", "DrillA", "DrillB"]
             assert sorted(trees) == [pair_tree, ["DrillThree", *pair_tree, "DrillC"]]
+            for each in "ABC":
+                client.unregister(f"Drill{each}")
+    finally:
+        node.stop()
+
+
+def test_publishers_that_come_later_are_followed_and_losses_shown(
+    mosquitto: Server, root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = LiveNode(mosquitto.url, f"{root}-n0")
+    node.start()
+    try:
+        with Client(mosquitto.url, name=f"{root}-app") as client, Client(mosquitto.url, name=f"{root}-late") as late:
+            client.wait_for_nodes(1)
+            client.register(*(event_type(f"Drill{each}", {"k": "number"}) for each in "ABC"))
+            source = client.source(f"{root}-s", ["DrillA", "DrillB", "DrillC"], watermark=0)
+            best_effort = QualityOfService(detection="best-effort")
+            client.register(event_type("DrillPair", {"k": "number"}), awaited={"DrillPair"})
+            three = client.subscribe(THREE, quality=best_effort)
+
+            def publish() -> None:
+                def ready(pattern: str) -> int:
+                    """Subscriptions that are served."""
+                    hosted = list(node.node.hosted.values())
+                    return sum(len(each.ready_subscriptions()) for each in hosted if each.publishes == pattern)
+
+                while ready("DrillThree") < 2:
+                    time.sleep(0.02)
+                late.subscribe(PAIR, quality=best_effort)
+                while ready("DrillPair") < 2:
+                    time.sleep(0.02)
+                # Pairs that are late: before a tree, and after it.
+                source.publish(source.create("DrillC", 30, k=1))
+                for at, losses in ((20, 1), (25, 2)):
+                    source.publish(source.create("DrillA", at, k=1))
+                    source.publish(source.create("DrillB", at + 1, k=1))
+                    while three.statistics.losses < losses:
+                        time.sleep(0.02)
+                    source.publish(source.create("DrillC", 30 + at, k=1))
+                    three.get(20.0)
+
+            Thread(target=publish, daemon=True).start()
+            given = ["--pattern", "DrillThree", "--detection", "best-effort", "--count", "2", "--json"]
+            out, err = drilled(capsys, mosquitto, *given, code=0)
+            first, second = map(json.loads, out.splitlines())
+            types = ["DrillThree", "DrillPair", "DrillA", "DrillB", "DrillC"]
+            assert [each["type"] for each in first["events"]] == [each["type"] for each in second["events"]] == types
+            assert "and to what they read: DrillPair" in err
+            losses = [[(loss["since"], loss["until"]) for loss in each["losses"]] for each in (first, second)]
+            assert losses == [[(20, 21)], [(25, 26)]]
+            assert f"{first['text']} may be wrong: events lost from" in err
+            assert "0 constituents not received, 2 losses" in err
             for each in "ABC":
                 client.unregister(f"Drill{each}")
     finally:

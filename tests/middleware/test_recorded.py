@@ -366,8 +366,15 @@ def test_unknown_format_is_an_error(tmp_path: Path) -> None:
 
 
 def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EventError, match="cannot read the recording"):
+    with pytest.raises(EventError, match="no such recording") as raised:
         list(read_events(tmp_path / "none.jsonl"))
+    assert raised.value.allowed == "a file of recorded events, or the folder of an event history"
+    assert raised.value.advice == f"write its path as seen from {Path.cwd()}"
+    with pytest.raises(EventError, match=f"there is no folder {tmp_path / 'nowhere'}"):
+        list(read_events(tmp_path / "nowhere" / "none.jsonl"))
+    write_events(EVENTS, tmp_path / "events.jsonl")
+    with pytest.raises(EventError, match=f"did you mean {tmp_path / 'events.jsonl'}?"):
+        list(read_events(tmp_path / "event.jsonl"))
     with pytest.raises(EventError, match="cannot write the recording"):
         write_events(EVENTS, tmp_path / "nowhere" / "events.jsonl")
 
