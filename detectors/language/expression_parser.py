@@ -51,7 +51,10 @@ class ExpressionParser:
         depth: number of open brackets; bounded, so that no text exhausts the stack.
         constants: values that have a name.
         domain_may_follow: whether a `<=` may end the label of an atom here; not inside inner brackets.
+        named: what a name may stand for, in errors.
     """
+
+    named = "an attribute, a variable or a register"
 
     def __init__(self, scanner: Scanner, constants: Mapping[str, Constant] | None = None) -> None:
         self.scanner = scanner
@@ -208,7 +211,7 @@ class ExpressionParser:
             constant = self._constant()
             if constant is not None:
                 return constant.values[0]
-        name = scanner.expect_kind("name", "an attribute, a variable or a register")
+        name = scanner.expect_kind("name", self.named)
         if scanner.take("."):
             attribute = scanner.expect_kind("name", "an attribute")
             return Field(name.text, attribute.text, span=self._span(start))

@@ -89,6 +89,8 @@ def parse(text: str) -> tuple[Declaration | Definition, ...]:
 class AlgebraParser(ExpressionParser):
     """Parser of a text; conditions and values are core expressions."""
 
+    named = "an attribute"
+
     def statements(self) -> tuple[Declaration | Definition, ...]:
         """Declarations and definitions up to the end."""
         found: list[Declaration | Definition] = []

@@ -59,6 +59,8 @@ def parse(text: str) -> tuple[Transformer, ...]:
 class CedmosParser(ExpressionParser):
     """Parser of a text; conditions and values are core expressions."""
 
+    named = "an attribute, an input or a field"
+
     def transformers(self) -> tuple[Transformer, ...]:
         """Transformers and operators up to the end."""
         found: list[Transformer] = []

@@ -83,6 +83,8 @@ class CedrScanner(LanguageScanner):
 class ConditionParser(ExpressionParser):
     """The part of the parser for words and conditions."""
 
+    named = "an instance or an attribute"
+
     scanner: LanguageScanner
 
     # Words.

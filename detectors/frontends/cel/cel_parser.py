@@ -55,6 +55,8 @@ def parse(text: str) -> tuple[Statement, ...]:
 class CelParser(ExpressionParser):
     """Parser of a text; conditions and values are core expressions."""
 
+    named = "an attribute"
+
     def statements(self) -> tuple[Statement, ...]:
         """Declarations and queries up to the end."""
         found: list[Statement] = []
