@@ -35,6 +35,11 @@ REFUSED = (
     "an absence in a lifespan that never ends",
     "NOT in front of what another event of its type precedes",
     "NOT in a lifespan in front of what another event precedes",
+    "ATMOST in front of what another event precedes",
+    "ATMOST in front twice",
+    "ATMOST with a scope in front, in a lifespan",
+    "ATMOST in front with EXT-EXCLUSIVE",
+    "ATMOST in front with two operands of one type",
     "a pattern that can never match: no event is in a label and in its domain on every way through",
 )
 """What a query that can be written may be refused for."""

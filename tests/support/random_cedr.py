@@ -25,6 +25,7 @@ class CedrMaker:
     Attributes:
         types, outer: of its operands, and of what begins and ends lifespans, beside those.
         positive, negated: names of the operands made so far.
+        equalities: conditions that compare a negated operand with the one behind it.
     """
 
     random: Random
@@ -32,6 +33,7 @@ class CedrMaker:
     outer: tuple[str, ...] = OUTER
     positive: list[str] = field(default_factory=list)
     negated: list[str] = field(default_factory=list)
+    equalities: list[str] = field(default_factory=list)
 
     def text(self) -> str:
         """A query, with a lifespan or without."""
@@ -115,8 +117,9 @@ class CedrMaker:
         random = self.random
         parts: list[str] = []
         sizes = self.divided(size) if random.random() < 0.8 else [size]
-        if random.random() < 0.12:
-            parts.append(self.absence("NOT", scope=not in_lifespan or random.random() < 0.5))
+        if random.random() < 0.15:
+            word = random.choice(("NOT", "ATMOST"))
+            parts.append(self.absence(word, scope=not in_lifespan or random.random() < 0.5))
         for place, each in enumerate(sizes):
             final = place == len(sizes) - 1
             parts.append(self.pattern(each, in_lifespan, last=final and last))
@@ -131,6 +134,11 @@ class CedrMaker:
 
     def absence(self, word: str, *, scope: bool) -> str:
         operands = ", ".join(self.negative() for _ in range(self.random.choice((1, 1, 2))))
+        if self.random.random() < 0.2:
+            own, other = self.random.choice(("kk", "kk", "vv", "kv"))
+            behind = f"x{len(self.positive) + 1}"
+            new = self.negated[-1 - operands.count(",") :]
+            self.equalities += (f"{each}.{own} = {behind}.{other}" for each in new)
         number = f"{self.random.randint(0, 2)}, " if word == "ATMOST" else ""
         return f"{word}({number}{operands}{f', WITHIN {self.duration()}' if scope else ''})"
 
@@ -146,6 +154,7 @@ class CedrMaker:
             if self.negated and random.random() < 0.4:
                 names[random.randrange(2)] = random.choice(self.negated)
             conjuncts.append(self.comparison(*names))
+        conjuncts += (each for each in self.equalities if each.split("= ")[1].split(".")[0] in self.positive)
         return " AND ".join(conjuncts)
 
     def comparison(self, one: str, other: str) -> str:
@@ -154,7 +163,7 @@ class CedrMaker:
         if roll < 0.3 or one == other:
             return f"{one}.v {random.choice(('=', '!=', '<', '>='))} {random.randrange(4)}"
         if roll < 0.6:
-            return f"{one}.k {random.choice(('=', '<>'))} {other}.k"
+            return f"{one}.k {random.choice(('=', '=', '<>'))} {other}.k"
         if roll < 0.75:
             return f"({one}.v < {other}.v OR NOT {one}.v = 1)"
         if roll < 0.9:

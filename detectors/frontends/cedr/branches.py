@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
+from math import perm
 from typing import Final, NoReturn
 
 from distced.detectors.frontends.cedr import cedr_tree as tree
@@ -41,11 +42,14 @@ MOST_ORDERS: Final = 1_000
 MOST_ORDERS_OF_TEXT: Final = 5_000
 """Orders that the queries of one text may have together: they take some three seconds to check."""
 
+MOST_EQUAL: Final = 3
+"""Attributes of a negated operand that may be compared with the operand behind it: a branch for each that are null."""
+
 MOST_CONDITIONS: Final = 2_000
 """Conditions of one query, each being one for every event of `ATLEAST(n, E x)` that it concerns."""
 
 _MOST_WORK: Final = 50_000
-"""Conditions and pairs of events in all orders: a query of more takes too long to translate."""
+"""Conditions, pairs of events, and absences in all orders: a query of more takes too long to translate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,13 @@ class Member:
     Attributes:
         flag: register that tells whether one has come, for ATMOST, or when the last one came, for NOT in front in a
             lifespan; empty for others.
+        by: attributes that are equal to those of the event that is awaited.
     """
 
     operand: tree.Operand
     condition: Expression
     flag: str = ""
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,19 @@ class Unwanted:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontStep:
+    """First event of an operand of ATMOST in front, the condition being one of the event at hand.
+
+    Attributes:
+        updates: registers, with values of the event at hand: when the one before it came, and what has to be equal.
+    """
+
+    operand: tree.Operand
+    condition: Expression
+    updates: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BranchStep:
     """Wait for the event of a slot.
 
@@ -78,12 +97,17 @@ class BranchStep:
         guard: condition of the event at hand.
         unwanted: what must not come before it.
         noted: events whose time is kept in a register while it waits, for NOT in front in a lifespan.
+        by: attributes by which it waits, with what must not come: for each value by itself.
+        fronts: what comes in front of it, none of it longer before than `scope`, ns.
     """
 
     slot: Slot
     guard: Expression
     unwanted: tuple[Unwanted, ...] = ()
     noted: tuple[Member, ...] = ()
+    by: tuple[str, ...] = ()
+    fronts: tuple[FrontStep, ...] = ()
+    scope: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +138,8 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """NOT in front, as a state: the last event of an operand, by the correlation keys."""
+    """NOT in front, as a state: the last event of an operand, by the correlation keys, and by what is compared with the
+    event behind it."""
 
     operand: tree.Operand
     condition: Expression
@@ -125,10 +150,11 @@ class Branches:
     """The branches of a query.
 
     Attributes:
+        keyed: attributes that the whole pattern is keyed by.
         copies: names of the slots of `ATLEAST(n, E x)` by the variable of the operand.
         flags: registers of ATMOST by the variable of the operand.
-        fronts: states by their names, for NOT in front.
-        registers: registers of NOT in front in a lifespan by the variable of the operand.
+        fronts: names of states, for absences in front.
+        registers: registers of absences in front by the variable of the operand, and an attribute.
         orders: number of the orders of its events.
     """
 
@@ -149,11 +175,11 @@ class Branches:
             for variable, count in repeated_operands(query.pattern)
         }
         self.flags: dict[str, str] = {}
-        self.fronts: dict[str, Front] = {}
-        self.registers: dict[str, str] = {}
+        self.fronts: dict[Front, str] = {}
+        self.registers: dict[tuple[str, str], str] = {}
         self.orders = 0
         self._names = names
-        self._keyed = frozenset(keyed)
+        self.keyed = frozenset(keyed)
         self._conjuncts = tuple((each, variables(each)) for each in self._for_each_event(query.where))
 
     def names_of(self, variable: str) -> tuple[str, ...]:
@@ -173,6 +199,7 @@ class Branches:
         found: list[Branch] = []
         work = 0
         for way in ways(self.query.pattern, self.copies):
+            absent = sum(len(each.absence.operands) for each in way.absences)
             for timer in way.timers:
                 if timer.variable not in way.names:
                     self._error(timer, "a timer of an operand that need not occur", timer.variable)
@@ -180,16 +207,40 @@ class Branches:
             if len(way.slots) ** 2 // 2 > _MOST_WORK:
                 # Orders are made by recursion over the slots.
                 self.too_many()
-            for order in way.orders():
+            # `product` would hold all orders.
+            for order, fronts in ((order, fronts) for order in way.orders() for fronts in self._fronts(way)):
                 self.orders += 1
-                work += len(conjuncts) + len(order) ** 2 // 2
+                work += len(conjuncts) + len(order) ** 2 // 2 + absent
                 if self.orders > MOST_ORDERS or work > _MOST_WORK:
                     self.too_many()
+                made = _Order(self, way, order, conjuncts, fronts)
                 # One whose lifetime ends before it is known is none.
-                found += (
-                    each for each in _Order(self, way, order, conjuncts).branches() if each.steps[-1].guard != FALSE
-                )
+                found += (each for each in made.branches() if each.steps[-1].guard != FALSE)
         return found
+
+    def _fronts(self, way: Way) -> Iterator[tuple[tree.Operand, ...]]:
+        """Operands of ATMOST in front that have an event, in the orders of their first ones."""
+        limits = [each.absence for each in way.absences if each.limits_front]
+        if not limits:
+            yield ()
+            return
+        absence, operands = limits[0], limits[0].operands
+        problem = ""
+        if len(limits) > 1:
+            problem, absence = "ATMOST in front twice", limits[1]
+        elif self.in_lifespan:
+            problem = "ATMOST with a scope in front, in a lifespan"
+        elif self.query.consumption == "ext-exclusive":
+            problem = "ATMOST in front with EXT-EXCLUSIVE"
+        elif len({each.type_name for each in operands}) < len(operands):
+            problem = "ATMOST in front with two operands of one type"
+        if problem:
+            self._error(absence, problem, "ATMOST", advice="make a query of its own of what comes behind it")
+        counts = range(min(absence.most, len(operands)) + 1)
+        if sum(perm(len(operands), count) for count in counts) > MOST_ORDERS:
+            self.too_many()
+        for count in counts:
+            yield from permutations(operands, count)
 
     def too_many(self) -> NoReturn:
         """Refuse a query of too many orders."""
@@ -229,23 +280,22 @@ class Branches:
 
     def state(self, front: Front) -> str:
         """Name of a state for NOT in front."""
-        for name, each in self.fronts.items():
-            if each == front:
-                return name
-        name = self._names.make(f"last_{front.operand.variable}")
-        self.fronts[name] = front
-        return name
+        if front not in self.fronts:
+            self.fronts[front] = self._names.make(f"last_{front.operand.variable}")
+        return self.fronts[front]
 
-    def register(self, operand: tree.Operand) -> str:
-        """Register for the time of the last event of an operand of NOT in front, in a lifespan."""
-        if operand.variable not in self.registers:
-            self.registers[operand.variable] = self._names.make(f"last_{operand.variable}")
-        return self.registers[operand.variable]
+    def register(self, operand: tree.Operand, attribute: str = "") -> str:
+        """Register for an absence in front: for an attribute of the event of an operand, or for the time of the last
+        event of it."""
+        key = operand.variable, attribute
+        if key not in self.registers:
+            self.registers[key] = self._names.make(f"{attribute or 'last'}_{operand.variable}")
+        return self.registers[key]
 
     @property
     def unkeyed(self) -> tuple[tree.CorrelationKey, ...]:
         """Correlation keys that the whole pattern is not keyed by."""
-        return tuple(each for each in self.query.keys if each.unique or each.attribute not in self._keyed)
+        return tuple(each for each in self.query.keys if each.unique or each.attribute not in self.keyed)
 
     def _error(
         self, node: Spanned, problem: str, given: object, *, allowed: str | None = None, advice: str | None = None
@@ -262,8 +312,9 @@ class _Order:
         way: Way,
         order: tuple[Slot, ...],
         conjuncts: Sequence[tuple[Expression, frozenset[str]]],
+        fronts: tuple[tree.Operand, ...],
     ) -> None:
-        self.of, self.way, self.order = branches, way, order
+        self.of, self.way, self.order, self.fronts = branches, way, order, fronts
         self.query = branches.query
         self.position = {slot.name: place for place, slot in enumerate(order, 1)}
         self.conjuncts = conjuncts
@@ -274,6 +325,10 @@ class _Order:
         self.known: list[tuple[int, int, Span | None]] = []
         self.at_end: Spanned | None = None
         self.noted: list[Member] = []
+        self.front_steps: dict[tree.Operand, FrontStep] = {}
+        self.front_scope = 0
+        # Conditions that compare a negated operand with what comes later, with that.
+        self.later: dict[str, tuple[Spanned, str]] = {}
 
     def branches(self) -> Iterator[Branch]:
         self._guards()
@@ -358,22 +413,31 @@ class _Order:
         is known."""
         members = []
         for operand in operands:
-            condition = self._condition(operand, begin)
+            condition, by = self._condition(operand, begin, end)
             if scope is not None:
                 passed = Binary("-", Moment("hi", ""), Moment("hi", self.order[begin - 1].name))
                 condition = conjunction(condition, _compared(passed, "<=", Literal(scope)))
-            members.append(Member(operand, condition, self.of.flag(operand) if most else ""))
+            members.append(Member(operand, condition, self.of.flag(operand) if most else "", by))
         for gap in range(begin, end):
             self.gaps[gap].append(Unwanted(most, tuple(members)))
 
-    def _condition(self, operand: tree.Operand, begin: int) -> Expression:
-        """Condition under which an event counts, which reads what precedes a position."""
+    def _condition(self, operand: tree.Operand, begin: int, end: int) -> tuple[Expression, tuple[str, ...]]:
+        """Condition under which an event counts, which reads what precedes a position; attributes that are equal to
+        those of the event at the next one."""
         found: Expression = TRUE
+        by: list[str] = []
+        next_one = self.order[begin].name if begin + 1 == end <= self.last and not self.of.in_lifespan else ""
         for conjunct, read in self.conjuncts:
             if operand.variable not in read:
                 continue
-            for other in sorted(read - {operand.variable}):
-                self._precedes(operand, other, begin, conjunct)
+            if read == {operand.variable, next_one} and (same := _equal(conjunct, operand.variable)):
+                attribute, value = same
+                if attribute == value.attribute and len({*by, attribute}) <= MOST_EQUAL:
+                    by.append(attribute)
+                    self.later[operand.variable] = conjunct, next_one
+                    continue
+            for name in sorted(read - {operand.variable}):
+                self._precedes(operand, name, begin, conjunct)
             found = conjunction(found, self._at_hand(conjunct, operand.variable))
         for key in self.of.unkeyed:
             own = Name(key.attribute, span=key.span)
@@ -382,28 +446,53 @@ class _Order:
                 sign = "!=" if key.unique else "=="
                 one = _compared(own, sign, Field(slot.name, key.attribute, span=key.span), key.span)
                 found = conjunction(found, one)
-        return found
+        # What the whole pattern is keyed by is equal.
+        return found, tuple(dict.fromkeys(each for each in by if each not in self.of.keyed))
 
     def _precedes(self, operand: tree.Operand, other: str, begin: int, node: Spanned) -> None:
         if self.position[other] > begin:
-            known = self.order[self.position[other] - 1].operand.variable
-            raise error_at(
-                self.of.text,
-                node.span,
-                "a negated operand is compared with what comes later",
-                given=f"{operand.variable}, {known}",
-                advice="compare it with what comes before it, or by CorrelationKey(attribute, Equal)",
-            )
+            self._compared_later(operand, other, node)
+
+    def _compared_later(self, operand: tree.Operand, other: str, node: Spanned) -> NoReturn:
+        known = self.order[self.position[other] - 1].operand.variable
+        raise error_at(
+            self.of.text,
+            node.span,
+            "a negated operand is compared with what comes later",
+            given=f"{operand.variable}, {known}",
+            advice="compare it with what comes before it, by CorrelationKey(attribute, Equal), or by = with the same "
+            "attribute of the operand behind it",
+        )
+
+    def _by(self, unwanted: Iterable[Unwanted]) -> tuple[str, ...]:
+        """Attributes by which a step waits: all that must not come in the meantime is compared by them."""
+        members = [member for each in unwanted for member in each.members]
+        found = {frozenset(each.by) for each in members}
+        if len(found) > 1:
+            # What is compared otherwise would count for one value only.
+            wrong = next(each for each in members if each.by)
+            node, other = self.later[wrong.operand.variable]
+            self._compared_later(wrong.operand, other, node)
+        return members[0].by if members else ()
 
     def _in_front(self, operand: tree.Operand, absence: tree.Absence, behind: int) -> None:
-        """Ask that no event of an operand came for some time before the one at a position."""
+        """Ask that no event of an operand came for some time before the one at a position, or its first one in that
+        time as a part of the match."""
         slot = self.order[behind - 1]
         if any(each.operand.type_name == operand.type_name for each in self.order[: behind - 1]):
             self._late(absence, "NOT in front of what another event of its type precedes", operand)
+        if absence.most and behind > 1:
+            self._late(absence, "ATMOST in front of what another event precedes", operand)
         assert absence.scope is not None
         condition: Expression = TRUE
+        keys = {each.attribute: Field(slot.name, each.attribute) for each in self.query.keys}
+        equal: tuple[str, Field] | None = None
         for conjunct, read in self.conjuncts:
             if operand.variable in read:
+                same = None if self.of.in_lifespan or equal else _equal(conjunct, operand.variable)
+                if same is not None and self.position[same[1].variable] <= behind and same[0] not in keys:
+                    equal = same
+                    continue
                 for other in sorted(read - {operand.variable}):
                     self._precedes(operand, other, 0, conjunct)
                 condition = conjunction(condition, self._at_hand(conjunct, operand.variable))
@@ -418,14 +507,42 @@ class _Order:
         else:
             if unique := [each for each in self.of.unkeyed if each.unique]:
                 self._precedes(operand, slot.name, 0, unique[0])
-            by = tuple(dict.fromkeys(each.attribute for each in self.query.keys))
-            name = self.of.state(Front(operand, condition, by))
-            values = tuple(Field(slot.name, each) for each in by)
-            last = Call("last", (Moment("hi", name), *values), span=absence.span)
+            last = self._last(operand, condition, keys, equal)
+            if operand in self.fronts:
+                before = self._last(
+                    operand, condition, {each: Name(each) for each in keys}, equal and (equal[0], Name(equal[0]))
+                )
+                compared = {**keys, **dict([equal] if equal else ())}
+                own = [(each, self.of.register(operand, each)) for each in compared if each not in self.of.keyed]
+                self.guards[behind] += (_compared(compared[each], "==", Name(register)) for each, register in own)
+                last = Name(self.of.register(operand))
+                kept = ((register, Name(each)) for each, register in own)
+                self.front_scope = absence.scope
+                self.front_steps[operand] = FrontStep(operand, condition, ((last.name, before), *kept))
         passed = Binary("-", Moment("hi", slot.name), last)
         never = _compared(last, "==", Literal(None), absence.span)
         long_ago = _compared(passed, ">", Literal(absence.scope), absence.span)
         self.guards[behind].append(disjunction(never, long_ago))
+
+    def _last(
+        self,
+        operand: tree.Operand,
+        condition: Expression,
+        keys: Mapping[str, Expression],
+        equal: tuple[str, Expression] | None,
+    ) -> Expression:
+        """When the last event of an operand came that has these values of attributes."""
+
+        def read(condition: Expression, values: Mapping[str, Expression]) -> Expression:
+            state = self.of.state(Front(operand, condition, tuple(values)))
+            return Call("last", (Moment("hi", state), *values.values()), span=operand.span)
+
+        if equal is None:
+            return read(condition, keys)
+        own, value = equal
+        # Null equals null, and is no key.
+        null = read(conjunction(condition, _compared(Name(own), "==", Literal(None))), keys)
+        return Call("if", (_compared(value, "==", Literal(None)), null, read(condition, {**keys, own: value})))
 
     def _late(self, node: Spanned, problem: str, operand: tree.Operand) -> None:
         advice = "make a query of its own of it, and read its events"
@@ -502,7 +619,12 @@ class _Order:
             if place == self.last:
                 guards += last
             guard = conjunction_of(self._at_hand(each, slot.name) for each in guards)
-            steps.append(BranchStep(slot, guard, tuple(self.gaps[place - 1]), tuple(self.noted) if place == 1 else ()))
+            unwanted = tuple(self.gaps[place - 1])
+            step = BranchStep(slot, guard, unwanted, by=self._by(unwanted))
+            if place == 1:
+                fronts = tuple(self.front_steps[each] for each in self.fronts)
+                step = replace(step, noted=tuple(self.noted), fronts=fronts, scope=self.front_scope)
+            steps.append(step)
         return Branch(tuple(steps), end)
 
     def _at_hand(self, expression: Expression, name: str) -> Expression:
@@ -518,6 +640,16 @@ class _Order:
                     return node
 
         return transform(expression, change)
+
+
+def _equal(condition: Expression, variable: str) -> tuple[str, Field] | None:
+    """`x.a = y.b` as the attribute of one of the operands and the field of the other; None for anything else."""
+    match condition:
+        case Binary(operator="==", left=Field() as one, right=Field() as other) if one.variable != other.variable:
+            own, value = (one, other) if one.variable == variable else (other, one)
+            return (own.attribute, value) if own.variable == variable else None
+        case _:
+            return None
 
 
 def conjunction_of(conditions: Iterable[Expression]) -> Expression:

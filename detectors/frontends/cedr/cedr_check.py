@@ -271,14 +271,10 @@ class _Query(_OperandNames):
                 self.error(each, f"{word} needs something before or behind it", given=word)
             if positive[0] < place < positive[-1]:
                 continue
-            front = place < positive[0]
             if each.scope is None and not in_lifespan:
-                where = "in front" if front else "at the end"
+                where = "in front" if place < positive[0] else "at the end"
                 advice = f"say for how long: {word}({each.operands[0].type_name} …, WITHIN 5 min)"
                 self.error(each, f"{word} {where} needs WITHIN or a LIFESPAN", given=word, advice=advice)
-            if front and each.most:
-                advice = "put an event before it, or write NOT, or a condition for each number"
-                self.error(each, "ATMOST in front of the first event", given="ATMOST", advice=advice)
         self.timers(node, parts)
 
     def ends_late(self, pattern: tree.Pattern | tree.Absence) -> None:

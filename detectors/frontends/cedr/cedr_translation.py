@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from distced.detectors.frontends.cedr import cedr_tree as tree
 from distced.detectors.frontends.cedr.branches import (
@@ -22,6 +23,7 @@ from distced.detectors.frontends.cedr.branches import (
     End,
     Member,
     Unwanted,
+    conjunction_of,
     disjunction_of,
 )
 from distced.detectors.frontends.made_names import MadeNames
@@ -150,7 +152,7 @@ class _Query:
                 )
         self.by = self._key()
         self.branches = Branches(query, names, text, keyed=self.by, in_lifespan=self.lifespan is not None)
-        self.timer, self.end_timer = names.make("T"), names.make("end")
+        self.timer, self.end_timer, self.front_timer = names.make("T"), names.make("end"), names.make("front")
         self.initiator: dict[Expression, str] = {}
         self.term: _Term | None = None
         if self.lifespan is not None and self.lifespan.terminator is not None:
@@ -219,7 +221,7 @@ class _Query:
 
     def states(self) -> Iterator[DerivedType]:
         """States that NOT in front reads."""
-        for name, front in self.branches.fronts.items():
+        for front, name in self.branches.fronts.items():
             condition = None if front.condition == TRUE else front.condition
             operand = front.operand
             yield DerivedType(name, operand.type_name, condition, by=front.by, last=True, span=operand.span)
@@ -233,15 +235,54 @@ class _Query:
 
     def step(self, step: BranchStep, end: End | None, following: _Node, *, first: bool) -> Pattern:
         """Pattern of a step, and of what follows it."""
+        span = step.slot.operand.span
+        parts = self.awaited(step, first=first and not step.fronts)
+        if step.fronts:
+            parts = [self.fronted(step, parts)]
+        if end is None:
+            return _concatenation([*parts, self.alternatives(following, first=False)], span)
+        *parts, taken = parts
+        return _concatenation([*parts, self.ended(taken, end)], span)
+
+    def awaited(self, step: BranchStep, *, first: bool) -> list[Pattern]:
+        """Parts of a step; the last one takes its event."""
         operand = step.slot.operand
+        if step.by:
+            # Null equals null, and is no key.
+            subsets = (nulls for count in range(len(step.by) + 1) for nulls in combinations(step.by, count))
+            return [Alternation(tuple(self.valued(step, nulls) for nulls in subsets), span=operand.span)]
         waiting = _Waiting(self, step.unwanted, step.noted)
         guard = self.seen(operand.type_name, step.guard)
-        domain = waiting.domain(_set(operand.type_name, guard, operand.span))
-        atom = Atom(_set(operand.type_name, guard, operand.span), domain, variable=step.slot.name, span=operand.span)
-        parts: list[Pattern] = [] if first else [self.skip(atom, guard, operand, waiting)]
-        if end is None:
-            return _concatenation([*parts, atom, self.alternatives(following, first=False)], operand.span)
-        return _concatenation([*parts, self.ended(atom, end)], operand.span)
+        label = _set(operand.type_name, guard, operand.span)
+        atom = Atom(label, waiting.domain(label), variable=step.slot.name, span=operand.span)
+        return [atom] if first else [self.skip(atom, guard, operand, waiting), atom]
+
+    def valued(self, step: BranchStep, nulls: Sequence[str]) -> Pattern:
+        """A step that waits by attributes, of which these are null."""
+        span = step.slot.operand.span
+        null = conjunction_of(Binary("==", Name(each), Literal(None)) for each in nulls)
+        unwanted = tuple(
+            replace(
+                each, members=tuple(replace(one, condition=conjunction(one.condition, null)) for one in each.members)
+            )
+            for each in step.unwanted
+        )
+        made = replace(step, guard=conjunction(step.guard, null), unwanted=unwanted, by=())
+        whole = _concatenation(self.awaited(made, first=False), span)
+        by = tuple(each for each in step.by if each not in nulls)
+        return Keyed(whole, by, span=span) if by else whole
+
+    def fronted(self, step: BranchStep, behind: Sequence[Pattern]) -> Pattern:
+        """The first events of ATMOST in front, with what they are in front of while the oldest of them counts."""
+        atoms: list[Pattern] = []
+        for each in step.fronts:
+            label = _set(each.operand.type_name, each.condition, each.operand.span)
+            if atoms:
+                atoms.append(Hidden(_any_number(Atom(label, span=each.operand.span)), span=each.operand.span))
+            atoms.append(Atom(label, updates=each.updates, span=each.operand.span))
+        begin, *others = atoms
+        rest = _concatenation([*others, *behind], begin.span)
+        return Timing(begin, rest, self.front_timer, Relative(step.scope), span=begin.span)
 
     def skip(self, atom: Atom, guard: Expression, operand: tree.Operand, waiting: _Waiting) -> Pattern:
         """Iteration in which an instance stays with events that it may take, and what counts in the meantime."""
@@ -250,8 +291,8 @@ class _Query:
         staying = Atom(label, waiting.domain(label), span=operand.span)
         return _repeated([Hidden(_any_number(staying), span=operand.span), *waiting.loops()], operand.span)
 
-    def ended(self, atom: Atom, end: End) -> Pattern:
-        """The last atom of a match, and what makes it known."""
+    def ended(self, atom: Pattern, end: End) -> Pattern:
+        """The last step of a match, and what makes it known."""
         waiting = _Waiting(self, end.unwanted)
         before = [_repeated(loops, end.span)] if (loops := waiting.loops()) else []
         if end.at_end:

@@ -38,6 +38,11 @@ class Between:
     before: frozenset[str] | None
     behind: frozenset[str] | None
 
+    @property
+    def limits_front(self) -> bool:
+        """Whether it is ATMOST with a scope in front of something."""
+        return self.before is None and bool(self.absence.most) and self.absence.scope is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Cancelling:
