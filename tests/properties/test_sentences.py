@@ -28,6 +28,9 @@ WORDS: Final = frozenset(
 )
 """Rows of the table of the core language that sentences have words for, in part."""
 
+FAILED: Final = (1436,)
+"""Seeds whose sentences once meant something else: a domain that names its time event twice."""
+
 
 def ids_of(publication: Publication) -> str:
     return compile_publication(publication).canonical_id
@@ -42,7 +45,7 @@ def read_back(text: str) -> str:
 @pytest.mark.timeout(0)
 def test_sentences_of_patterns_read_back(at_length: bool) -> None:
     said, number = 0, 20_000 if at_length else 800
-    for seed in range(number):
+    for seed in (*FAILED, *range(number)):
         random = Random(seed)
         publication = PatternMaker(random, WORDS).publication(random.choice((1, 2, 3, 4)))
         text = sentence(publication)

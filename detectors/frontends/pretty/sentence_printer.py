@@ -138,7 +138,8 @@ def _timing(timing: tree.Timing) -> str:
     second = timing.second
     if isinstance(second, tree.Atom) and second.label == timer:
         others = _without(second.domain, timer)
-        if others is None or second.variable or second.updates:
+        # A domain may name the time event twice.
+        if others is None or second.variable or second.updates or timer in walk_set(others):
             raise _NoSentenceError
         return f"{first} not followed by {_event(others)} {absent}"
     second = _unlimited(second, timer)
