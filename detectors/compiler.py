@@ -446,9 +446,25 @@ class DerivedTypes:
         self._waiting = behind_bases(types)
         self.bases = {each.name: {each.base} | states_of(each) for each in self._waiting}
         self._roots = {each.name: each.base for each in self._waiting}
+        self._check_circles(text)
         self.registry = registry
         self._text = text
         self._counts = Counter(published)
+
+    def _check_circles(self, text: str) -> None:
+        """Check that no type is derived from itself."""
+        for each in self._waiting:
+            path = [each.name]
+            while (base := self._roots.get(path[-1])) is not None and base not in path:
+                path.append(base)
+            if base == each.name:
+                raise error_at(
+                    text,
+                    each.span,
+                    "types derived from each other in a circle" if len(path) > 1 else "a type derived from itself",
+                    given=", ".join((*path, base)) if len(path) > 1 else base,
+                    advice="derive one of them from an event type of another name",
+                )
 
     def register(self, compiled: Iterable[Compiled]) -> None:
         """Register those whose base is known, given the patterns that are compiled so far."""

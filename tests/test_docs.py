@@ -33,6 +33,12 @@ def test_python_example_imports_what_is_there(place: str, source: str) -> None:
                     importlib.import_module(f"{node.module}.{name.name}")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shell_changes_nothing_in_files_that_examples_write(page: Path) -> None:
+    for content in re.findall(r"<<END$(.*?)^END$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        assert not re.search(r"[$`\\]", content), f"write <<'END': {content}"
+
+
 def expanded(path: str) -> list[str]:
     """Paths of a shell pattern with one alternative in braces."""
     begin, brace, rest = path.partition("{")

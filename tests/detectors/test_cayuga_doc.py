@@ -51,9 +51,9 @@ def test_commands_of_the_tutorial_find_what_it_says(
     monkeypatch.chdir(tmp_path)
     in_files = TUTORIAL.partition("## 5. Live")[0] + TUTORIAL.partition("## 6. Double tops")[2]
     for block in re.findall(r"^```sh\n(.*?)^```", in_files, re.MULTILINE | re.DOTALL):
-        for name, content in re.findall(r"cat > (\S+) <<END\n(.*?)^END$", block, re.MULTILINE | re.DOTALL):
+        for name, content in re.findall(r"cat > (\S+) <<'?END'?\n(.*?)^END$", block, re.MULTILINE | re.DOTALL):
             (tmp_path / name).write_text(content)
-        commands = re.sub(r"cat > \S+ <<END\n.*?^END$", "", block, flags=re.MULTILINE | re.DOTALL)
+        commands = re.sub(r"cat > \S+ <<'?END'?\n.*?^END$", "", block, flags=re.MULTILINE | re.DOTALL)
         for line in commands.replace("\\\n", " ").splitlines():
             if line.strip():
                 assert main(shlex.split(line)[1:]) == 0, line

@@ -145,6 +145,8 @@ def test_file_derives_types() -> None:
         ("type Seen = Pers where person == 1", "compares a string with a number"),
         ("type Pers = Pers where person == 'p'", "Pers"),
         ("type One = Pers every 1s\ntype One = Pers every 2s", "One"),
+        ("type One = Two every 1s\ntype Two = One every 2s", "in a circle: One, Two, One"),
+        ("type Two = One every 1s\ntype One = One every 1s", "derived from itself: One"),
     ],
 )
 def test_invalid_derived_types_are_refused(text: str, message: str) -> None:

@@ -26,7 +26,7 @@ Top: TypeAlias = tuple[int, ...]
 
 def query(rise: float, near: float) -> str:
     """Query of the tutorial, with the least rise from A to B and the greatest difference of lows, and of highs."""
-    (text,) = re.findall(r"^cat > tops.cel <<END\n(.*?)^END$", PAGE, re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(r"^cat > tops.cel <<'END'\n(.*?)^END$", PAGE, re.MULTILINE | re.DOTALL)
     assert text.count("1.2 *") == 1
     assert text.count("0.9 *") == text.count("1.1 *") == 2
     return text.replace("1.2 *", f"{rise} *").replace("0.9 *", f"{1 - near} *").replace("1.1 *", f"{1 + near} *")
