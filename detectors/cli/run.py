@@ -114,7 +114,8 @@ def run(options: RunOptions) -> int:
     mapping = None if options.mapping is None else load_mapping(options.mapping)
     declared = declared_types(options.recording, mapping)
     registry = given or (None if declared is None else TypeRegistry(declared))
-    if registry is None and source.needs_types:
+    undeclared = registry is None
+    if undeclared and source.needs_types:
         registry = found_types(options.recording)
     patterns = compile_source(source, registry, consumption=options.consumption)
     show_notes(patterns.notes)
@@ -143,7 +144,7 @@ def run(options: RunOptions) -> int:
             write(step.found)
             progress.update(task, completed=step.consumed)
         detected = time.perf_counter()
-    misfit = misfits(source, reader.types, options.consumption) if registry is None else None
+    misfit = misfits(source, reader.types, options.consumption) if undeclared else None
     _show(Summary(replay, reader, read - started, detected - read), options, misfit)
     return int(reader.is_incomplete)
 

@@ -183,6 +183,33 @@ def test_a_recording_that_does_not_fit_is_noted(folder: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
+    ("language", "text", "note"),
+    [
+        ("cedr", "EVENT_NAME X EVENT_PATTERN A a WHERE a.zz = 1", "unknown attribute: zz"),
+        ("cedr", "EVENT_NAME X EVENT_PATTERN A a WHERE a.room = 1", "compares a string with a number"),
+        ("cedr", "EVENT_NAME X EVENT_PATTERN Aa a", "unknown event type: Aa"),
+        ("cedr", "EVENT_NAME X EVENT_PATTERN A a WHERE a.x = 1", ""),
+        ("cedmos", "operator X = sum(A, zz)", "unknown attribute: zz"),
+        ("cedmos", "operator X = sum(A, room)", "calculates with a string: room"),
+        ("cedmos", "operator X = sum(A, x)", ""),
+        ("pretty", "A where zz = 1", "unknown attribute: zz"),
+        ("pretty", "A where room = 1", "compares a string with a number"),
+        ("pretty", "Aa", "unknown event type: Aa"),
+        ("pretty", "A where x = 1", ""),
+        ("cel", "SELECT * FROM FILTER{room = 3} A", "compares a string with a number"),
+        ("cel", "SELECT * FROM FILTER{x = 3} A", ""),
+    ],
+)
+def test_recording_that_does_not_fit_a_text_in_another_language_is_noted(
+    language: str, text: str, note: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", text, "--language", language, "--input", "events.jsonl", "--json"]) == 0
+    notes = lines(capsys.readouterr().out)[-1]["notes"]
+    assert len(notes) == bool(note)
+    assert all(each.startswith(f"the recording does not fit the pattern: {note}") for each in notes)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["[A"], "unexpected"),
