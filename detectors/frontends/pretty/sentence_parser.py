@@ -126,15 +126,12 @@ class SentenceParser(ExpressionParser):
         while self.scanner.word.kind != "end":
             if self._at_definition():
                 self._definition(found.sets)
-                self._stop()
-                continue
-            if self._take("report"):
+            elif self._take("report"):
                 found.publications.append(self._report())
-                self._stop()
-                continue
-            phrase = self._phrase()
-            found.publications.append(Publication(phrase))
-            check_depth(phrase, text=self.scanner.text)
+            else:
+                phrase = self._phrase()
+                found.publications.append(Publication(phrase))
+                check_depth(phrase, text=self.scanner.text)
             if self.scanner.word.kind != "end":
                 self._stop()
         return found
