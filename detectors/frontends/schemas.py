@@ -23,7 +23,11 @@ class Declaration(Spanned):
 
 
 class Schemas:
-    """Attributes of streams in order: those that the text declares or publishes, else those of event types."""
+    """Attributes of streams in order: those that the text declares or publishes, else those of event types.
+
+    Attributes:
+        below: streams that queries further down publish.
+    """
 
     def __init__(self, text: str, registry: TypeRegistry, language: str) -> None:
         """The schemas of a text in a language of this name."""
@@ -32,6 +36,7 @@ class Schemas:
         self._language = language
         self._declared: dict[str, tuple[str, ...]] = {}
         self._read: dict[str, tuple[str, ...]] = {}
+        self.below: set[str] = set()
 
     def declare(self, name: str, attributes: tuple[str, ...], span: Span) -> None:
         """Declare a stream, `STREAM S(a, b)`. Raises `PatternError` for one that is known with other attributes."""
@@ -54,6 +59,7 @@ class Schemas:
             advice = "choose another name"
             raise error_at(self._text, span, "this stream exists already", given=name, advice=advice)
         self._declared[name] = self._read[name] = attributes
+        self.below.discard(name)
 
     def find(self, name: str) -> tuple[str, ...] | None:
         """Attributes of a stream; None for unknown ones."""
@@ -66,6 +72,9 @@ class Schemas:
         if found is not None:
             self._read[name] = found
             return found
+        if name in self.below:
+            advice = "put that query in front"
+            raise error_at(self._text, span, "a query further down publishes this stream", given=name, advice=advice)
         if self._registry.open:
             raise error_at(
                 self._text,

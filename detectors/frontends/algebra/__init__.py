@@ -22,7 +22,9 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
     schemas = Schemas(text, registry, "the algebra")
     resolver = AlgebraResolver(text, schemas)
     found: list[tuple[Definition, Plan]] = []
-    for each in parse(text):
+    statements = parse(text)
+    schemas.below = {each.name for each in statements if isinstance(each, Definition)}
+    for each in statements:
         if isinstance(each, Declaration):
             assert each.span is not None
             schemas.declare(each.name, each.attributes, each.span)

@@ -31,6 +31,7 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
 
     resolver = CelResolver(text, schemas, publish)
     statements = parse(text)
+    schemas.below = {each.name for each in statements if isinstance(each, Query)}
     for each in statements:
         match each:
             case Declaration(name=name, attributes=names, span=Span() as span):
