@@ -56,6 +56,8 @@ class CheckedTexts:
         self._keep(other._known)
 
     def _keep(self, texts: dict[_Key, tuple[CheckedText, ConsultedTypes]]) -> None:
+        for key in texts:
+            self._known.pop(key, None)
         self._known |= texts
         while len(self._known) > MOST:
             del self._known[next(iter(self._known))]

@@ -153,7 +153,9 @@ def _found(followed: FollowedDetectors, options: DrillOptions) -> Iterator[Drill
                 each.on_loss = _show_concerned
             due = [*due, *made]
             asked = {each.id for each in followed.roots}
-        over = all(each.ended for each in followed.roots) or (deadline is not None and now >= deadline)
+        over = (bool(followed.roots) and all(each.ended for each in followed.roots)) or (
+            deadline is not None and now >= deadline
+        )
         for each in due:
             for event in _received(each):
                 is_asked = each.id in asked and (wanted is None or wanted.fits(event.id))
@@ -198,6 +200,8 @@ class FollowedDetectors:
         self.roots = [] if self._type else list(subscribe_source(client, source, quality))
         self.parts: list[Subscription] = []
         self._known: set[str] = set()
+        # Error of the last subscription that failed.
+        self._refused: DistcedError | None = None
         self._covered = {each.detector for each in self.roots}
         for each in self._covered:
             _await_entry(client, each)
@@ -214,14 +218,18 @@ class FollowedDetectors:
     def follow(self) -> list[Subscription]:
         """Subscribe to detectors that are new; the subscriptions that are."""
         known = self._client.detectors
-        if known.keys() <= self._known:
+        is_first, new = not self._known, known.keys() - self._known
+        # One that has gone is new when it comes back.
+        self._known = set(known)
+        if not new:
             return []
         # The first call gives those to the patterns, too.
-        before = self.subscriptions if self._known else []
-        self._known = set(known)
+        before = [] if is_first else self.subscriptions
         for identity, entry in known.items():
             if self._type and entry.publishes == self._type:
                 self._add(self.roots, identity, entry)
+        if is_first and self._refused is not None and not self.roots:
+            raise self._refused
         names = set()
         pending = [each.detector for each in self.subscriptions]
         while pending:
@@ -252,7 +260,10 @@ class FollowedDetectors:
             )
         except DistcedError as error:
             # It may have gone meanwhile.
-            show_error(error)
+            self._covered.discard(identity)
+            self._refused = error
+            if self.subscriptions:
+                show_error(error)
             return False
         self._covered.add(made.detector)
         group.append(made)
@@ -260,8 +271,13 @@ class FollowedDetectors:
 
     def losses_of(self, event: Event) -> list[Loss]:
         """Losses by which a composite event, or what it is made of, may be wrong."""
-        found = {loss for each in self.subscriptions for loss in each.losses if loss.concerns(event.lo, event.hi)}
-        return sorted(found, key=lambda each: (each.since, each.until, each.reason))
+        found = {
+            (loss.since, loss.until, loss.reason): loss
+            for each in self.subscriptions
+            for loss in each.losses
+            if loss.concerns(event.lo, event.hi)
+        }
+        return [found[key] for key in sorted(found)]
 
 
 def _await_entry(client: Client, detector: str) -> None:

@@ -119,7 +119,7 @@ def _list(found: Iterable[CompositeEvent], *, as_json: bool) -> int:
         ids: set[EventId] = set()
         print_json_list(map(event_as_dict, _once(found, ids)))
         return len(ids)
-    count = 0
+    count, left_out = 0, False
     latest: dict[EventId, CompositeEvent] = {}
     for each in found:
         count += 1
@@ -127,10 +127,11 @@ def _list(found: Iterable[CompositeEvent], *, as_json: bool) -> int:
         latest[each.id] = each
         if len(latest) > _LISTED:
             del latest[next(iter(latest))]
+            left_out = True
     lines = EventLines()
     for each in latest.values():
         output().print(Text.assemble((id_text(each.id), "dim"), "  ", lines.line(each)))
-    if count > len(latest):
+    if left_out:
         show_notes([f"the last {len(latest)} of {count:,} composite events read; --json lists all"])
     return count
 

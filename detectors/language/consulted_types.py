@@ -31,7 +31,9 @@ class ConsultedTypes(TypeRegistry):
         )
 
     def _is_published(self, name: str, registry: TypeRegistry) -> bool:
-        return name in self.published and known_type(registry, name) == self.published[name]
+        found = registry.find(name)
+        as_published = name in self.published and known_type(registry, name) == self.published[name]
+        return as_published and found is not None and found.derived is None
 
     def find(self, name: str) -> EventType | None:
         found = self.consulted[name] = super().find(name)

@@ -11,7 +11,9 @@ from distced.brokers.cli.drill import FollowedDetectors
 from distced.detectors.pattern_files import PatternSource
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError, SubscriptionError
+from distced.middleware.model.events import CompositeEvent
 from distced.middleware.wire.directory_entries import DetectorEntry
+from distced.middleware.wire.numbered_stream import Loss
 
 
 class Directory:
@@ -74,3 +76,38 @@ def test_type_without_a_detector_is_refused() -> None:
     client.put("Other")
     with pytest.raises(DistcedError, match=r"no detector publishes: Top \(allowed: Other\)"):
         followed(client, "Top")
+
+
+def test_refused_type_is_an_error() -> None:
+    client = Directory()
+    client.put("Top")
+    client.gone.add("Top")
+    with pytest.raises(SubscriptionError, match="gone: Top"):
+        made(followed(client, "Top"))
+
+
+def test_detector_that_comes_back_is_followed() -> None:
+    client = Directory()
+    client.put("Top", "Middle")
+    found = followed(client, "Top")
+    assert made(found) == ["Top"]
+    client.put("Middle", "Door")
+    client.gone.add("Middle")
+    assert made(found) == []
+    del client.detectors["Middle"]
+    assert made(found) == []
+    client.put("Middle", "Door")
+    client.gone.clear()
+    assert made(found) == ["Middle"]
+
+
+def test_loss_of_two_subscriptions_is_shown_once() -> None:
+    client = Directory()
+    client.put("Top", "Middle")
+    client.put("Middle", "Door")
+    found = followed(client, "Top")
+    assert made(found) == ["Top", "Middle"]
+    top, middle = found.subscriptions
+    top.losses, middle.losses = [Loss(0, 5, "late", (("x", 1),))], [Loss(0, 5, "late"), Loss(9, 12, "later")]  # type: ignore[misc]
+    event = CompositeEvent("Top", 1, 4, "c0", 1, {}, constituents=())
+    assert [(each.since, each.until) for each in found.losses_of(event)] == [(0, 5)]

@@ -10,7 +10,7 @@ import pytest
 from distced.detectors.checked_texts import MOST, CheckedTexts
 from distced.detectors.compiler import check_text
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import EventType, TypeRegistry, event_type
+from distced.middleware.model.event_types import EventType, TypeRegistry, derive, event_type
 from distced.middleware.model.published_types import PublishedType, publish
 from tests.support.random_algebra import AlgebraMaker
 from tests.support.random_cedmos import make_cedmos
@@ -41,9 +41,23 @@ def test_types_that_a_text_publishes_change_nothing() -> None:
     others = find(texts, A, event_type("P", {"v": "string"}))
     assert others is not first
     again = TypeRegistry([A])
+    derived = derive(A, "P", where="v > 3")
+    assert find(texts, A, derived) is not first
     # What a pattern leaves open is part of the type.
     publish(again, PublishedType("P", {"v": "number"}, frozenset({"w"})))
     assert texts.find(TWO, "cel", again)[0] is not first
+
+
+def test_text_used_last_is_kept() -> None:
+    texts = CheckedTexts()
+    given = [f"SELECT v FROM FILTER{{v > {number}}} A PUBLISH P" for number in range(MOST)]
+    for text in given:
+        find(texts, A, text=text)
+    texts.absorb(texts.only(given[0], "cel", "ordered"))
+    find(texts, A, text="SELECT v FROM A PUBLISH P")
+    checked = texts.checked
+    find(texts, A, text=given[0])
+    assert texts.checked == checked
 
 
 def test_faulty_text_is_checked_once() -> None:
