@@ -160,6 +160,8 @@ class CedrMaker:
     def comparison(self, one: str, other: str) -> str:
         random = self.random
         roll = random.random()
+        if roll < 0.05:
+            return f"{one}.v in ({random.randrange(4)}, {other}.v)"
         if roll < 0.3 or one == other:
             return f"{one}.v {random.choice(('=', '!=', '<', '>='))} {random.randrange(4)}"
         if roll < 0.6:

@@ -95,11 +95,12 @@ class _OperandNames:
         """The expression, with the operand of each attribute."""
 
         def change(node: Expression) -> Expression:
-            if isinstance(node, Name):
+            if isinstance(node, Name) or node == Moment("hi", ""):
+                read = node.name if isinstance(node, Name) else "t"
                 if len(self.operands) != 1:
-                    named = ", ".join(f"{each}.{node.name}" for each in self.operands if not each.startswith("_"))
-                    self.error(node, f"which operand's {node.name}", given=node.name, allowed=named or None)
-                return Field(next(iter(self.operands)), node.name, span=node.span)
+                    named = ", ".join(f"{each}.{read}" for each in self.operands if not each.startswith("_"))
+                    self.error(node, f"which operand's {read}", given=read, allowed=named or None)
+                return _of_operand(next(iter(self.operands)), node)
             if isinstance(node, Field | Moment):
                 self.variable(node.variable, node)
             return node
@@ -135,10 +136,14 @@ class _Lifespan(_OperandNames):
 
 
 def with_operand(variable: str, condition: Expression) -> Expression:
-    """Condition in which a bare attribute is that of an operand."""
-    return transform(
-        condition, lambda node: Field(variable, node.name, span=node.span) if isinstance(node, Name) else node
-    )
+    """Condition in which a bare attribute, and the time of `hour()`, is that of an operand."""
+    return transform(condition, lambda node: _of_operand(variable, node))
+
+
+def _of_operand(variable: str, node: Expression) -> Expression:
+    if isinstance(node, Name):
+        return Field(variable, node.name, span=node.span)
+    return replace(node, variable=variable) if isinstance(node, Moment) and not node.variable else node
 
 
 class _Query(_OperandNames):

@@ -30,7 +30,6 @@ from distced.middleware.sets.expressions import (
     operands,
     walk,
 )
-from distced.middleware.sets.local_time import LOCAL_TIMES
 from distced.middleware.sets.values import FUNCTIONS
 
 KEYWORDS: Final = frozenset(
@@ -49,7 +48,7 @@ _WRITTEN: Final = {
 }  # fmt: skip
 """Words as errors show them, where that is not in capitals."""
 
-_FUNCTIONS: Final = tuple(each for each in FUNCTIONS if each != "in" and each not in LOCAL_TIMES)
+_FUNCTIONS: Final = tuple(each for each in FUNCTIONS if each != "in")
 
 
 class CedrScanner(LanguageScanner):
@@ -73,7 +72,7 @@ class CedrScanner(LanguageScanner):
         },
         contextual=(
             *("duration", "ttl", "first", "last", "each", "cond", "exclusive", "ext", "shared"),
-            *("when", "equal", "unique", "of"),
+            *("when", "equal", "unique", "of", "in"),
         ),
         called=("correlationkey",),
         attributes=("t",),
@@ -210,12 +209,34 @@ class ConditionParser(ExpressionParser):
         if self.at_temporal():
             return self.temporal(start)
         found = self.sum()
-        if self.scanner.at(*_COMPARISONS):
+        if self.at_in():
+            self.scanner.next()
+            found = Call("in", (found, *self._options()), span=self._span(start))
+            if self.scanner.at(*_COMPARISONS):
+                raise self.scanner.unexpected("comparisons do not chain")
+        elif self.scanner.at(*_COMPARISONS):
             operator = _COMPARISONS[self.scanner.next().text]
             found = Binary(operator, found, self.sum(), span=self._span(start))
             if self.scanner.at(*_COMPARISONS):
                 raise self.scanner.unexpected("comparisons do not chain: write 1 < x.v AND x.v < 3")
         return found
+
+    def at_in(self) -> bool:
+        """Whether `in` follows, and no query of this name."""
+        word = self.scanner.word
+        return word.kind == "name" and self.written(word).lower() == "in" and not self.at_query()
+
+    def at_query(self) -> bool:
+        """Whether the current name begins a query."""
+        following = self.following()
+        return following.text == ":" or (following.kind == "keyword" and following.text == "event_pattern")
+
+    def _options(self) -> tuple[Expression, ...]:
+        options: list[Expression] = []
+        with self.brackets():
+            while not options or self.scanner.take(","):
+                options.append(self.expression())
+        return tuple(options)
 
     def at_temporal(self) -> bool:
         """Whether `x BEFORE`, `x AFTER`, `x EQUAL` or `x WITHIN` follows."""

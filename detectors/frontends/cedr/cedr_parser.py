@@ -211,11 +211,8 @@ class _Parser(ConditionParser):
 
     def at_clause(self) -> bool:
         """Whether the current name begins what may follow an operand: DURATION, or the next query."""
-        following = self.following()
         written = self.written(self.scanner.word).lower()
-        if written == "duration" and following.kind == "duration":
-            return True
-        return following.text == ":" or (following.kind == "keyword" and following.text == "event_pattern")
+        return (written == "duration" and self.following().kind == "duration") or self.at_query()
 
     def at_timer(self) -> bool:
         word = self.scanner.word
