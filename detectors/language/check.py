@@ -7,7 +7,7 @@ scope are errors here and never surprises later. An open registry knows all type
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Final
@@ -281,7 +281,7 @@ class _Checker:
                     f"no event is at hand {where}",
                     each.span,
                     given=each.name,
-                    allowed=", ".join((*scope.registers, *(f"{x}.{each.name}" for x in scope.variables))) or None,
+                    allowed=self.listed((*scope.registers, *(f"{x}.{each.name}" for x in scope.variables))),
                     advice=f"bind the event before, [... as x], and write x.{each.name}",
                 )
         self.at_hand = frozenset()
@@ -509,9 +509,15 @@ class _Checker:
             advice = f"{name} is a variable: write {name}.attribute" if name in scope.variables else None
             if name in scope.beyond:
                 advice = "a side of & is detected on its own and cannot see this from outside"
-            allowed = ", ".join((*scope.registers, *known)) or None
+            computed = frozenset[str]().union(*map(self.registry.computed, self.at_hand))
+            allowed = self.listed((*scope.registers, *known), known.keys() - computed)
             raise self.error("unknown attribute", expression.span, given=name, allowed=allowed, advice=advice)
         return known[name]
+
+    def listed(self, names: Iterable[str], declared: Collection[str] = ()) -> str | None:
+        """Names for an error: those that a translation made up begin with `_`, and are not in the text."""
+        shown = (each for each in names if not each.startswith("_") or each in declared or each in self.text)
+        return ", ".join(shown) or None
 
     def has(self, type_name: str, attribute: str) -> bool:
         """Whether a type that need not be declared is known to have an attribute."""
@@ -576,7 +582,7 @@ class _Checker:
                 "nothing is bound to this variable",
                 expression.span,
                 given=variable,
-                allowed=", ".join(scope.variables) or None,
+                allowed=self.listed(scope.variables),
                 advice=advice,
             )
         return scope.variables[variable]
