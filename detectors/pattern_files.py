@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ from distced.detectors.language.states import states_of, states_read
 from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.patterns.statements import pattern_text
 from distced.middleware.patterns.tree import Atom, PatternFile, Reference, Scope, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import Name
@@ -72,20 +73,24 @@ def read_source(given: str | Path, language: str = "") -> PatternSource:
     this name, or of a file's ending."""
     chosen = check_language(language)
     if given == "-":
-        return PatternSource(dedent(sys.stdin.read()), "standard input", chosen)
+        return _read(sys.stdin.buffer.read, "standard input", chosen)
     path = _as_path(given)
     if path is None:
         return PatternSource(str(given), "", chosen)
     if not language:
         chosen = language_of_file(path.name)
+    return _read(path.read_bytes, str(path), chosen)
+
+
+def _read(content: Callable[[], bytes], name: str, language: str) -> PatternSource:
     try:
-        return PatternSource(dedent(path.read_text(encoding="utf-8")), str(path), chosen)
+        return PatternSource(dedent(pattern_text(content())), name, language)
     except FileNotFoundError:
         raise PatternError(
-            "no such pattern file", given=str(path), advice="a pattern itself has brackets: [Door] ; [Motion]"
+            "no such pattern file", given=name, advice="a pattern itself has brackets: [Door] ; [Motion]"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatternError("cannot read the pattern file", given=str(path), advice=str(error)) from None
+    except (OSError, ValueError) as error:
+        raise PatternError("cannot read the pattern file", given=name, advice=str(error)) from None
 
 
 def _as_path(given: str | Path) -> Path | None:

@@ -18,7 +18,7 @@ import msgspec
 from distced.middleware.event_files.row_blocks import Fields, Row
 from distced.middleware.event_files.rows import Rows
 from distced.middleware.mapping.conversion import to_number
-from distced.middleware.model.errors import DistcedError, EventError
+from distced.middleware.model.errors import DistcedError, EventError, TypeRegistryError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type, kind_of
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, check_event
 from distced.middleware.model.timestamps import parse_instant
@@ -161,8 +161,11 @@ class Headings:
                 self.own[attribute] = column
             else:
                 self.attributes[column] = attribute.removeprefix(PREFIX)
-        for attribute in self.attributes.values():
-            event_type("any", {attribute: "number"})
+        try:
+            event_type("any", dict.fromkeys(self.attributes.values(), "number"))
+        except TypeRegistryError as error:
+            error.where, error.advice = name, "rename the column, or read the file with a mapping"
+            raise
         if "type" not in self.own or not ("time" in self.own or {"lo", "hi"} <= self.own.keys()):
             raise EventError(
                 "not a table of events", given=", ".join(columns) or "no columns",

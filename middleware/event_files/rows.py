@@ -35,6 +35,7 @@ from distced.middleware.mapping.extraction import decode_json, split_columns
 from distced.middleware.mapping.schema import FileFormat
 from distced.middleware.model.errors import EventError, MappingError
 from distced.middleware.model.event_types import EventType
+from distced.middleware.model.utf8_text import check_not_utf16
 
 _BY_ROWS: Final = 64  # rows of a CSV file read one by one where a line is irregular
 
@@ -238,7 +239,7 @@ class JsonRows(JsonTextRows):
     """Rows of a file of JSON lines."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        with opened(Path(self.name)) as file:
+        with opened_utf8(Path(self.name)) as file:
             for number, line in enumerate(bounded_lines(file, self.name), 1):
                 text = (line if number > 1 else line.removeprefix(_BOM)).strip()
                 if text:
@@ -264,7 +265,7 @@ class JsonFileRows(JsonTextRows):
     """
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        with opened(Path(self.name)) as file:
+        with opened_utf8(Path(self.name)) as file:
             text = file.read().removeprefix(_BOM).strip()
         if not text:
             return
@@ -423,7 +424,7 @@ class _Decompressed(io.RawIOBase):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """Bytes of a file, decompressed where its name ends in `.gz`; `EventError` where it cannot be read."""
     try:
         # The block runs inside, because a broken file shows only while it is read.
@@ -448,9 +449,20 @@ def unreadable(path: Path, error: Exception) -> EventError:
 
 
 @contextmanager
+def opened_utf8(path: Path) -> Iterator[io.BufferedReader]:
+    """Bytes of a text file; `EventError` where it is in UTF-16."""
+    with opened(path) as file:
+        try:
+            check_not_utf16(file.peek(4))
+        except ValueError as error:
+            raise unreadable(path, error) from None
+        yield file
+
+
+@contextmanager
 def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
     """Text of a file in UTF-8; other bytes are kept, as backslash escapes."""
-    with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", errors="backslashreplace", newline="") as text:
+    with opened_utf8(path) as file, io.TextIOWrapper(file, "utf-8-sig", errors="backslashreplace", newline="") as text:
         yield text
 
 

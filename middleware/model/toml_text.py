@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.utf8_text import utf8_text
 
 MOST_BYTES: Final = 1 << 19
 DEEPEST_KEY: Final = 20
@@ -37,11 +38,11 @@ def read_toml(path: Path | str, what: str, error: type[DistcedError]) -> dict[st
         else:
             with Path(path).open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
-        text = content[:MOST_BYTES].decode("utf-8")
+        if len(content) > MOST_BYTES:
+            raise error("a TOML file that is too large", given=str(path), allowed=f"{MOST_BYTES:,} bytes")
+        text = utf8_text(content)
     except (OSError, ValueError) as caught:  # a name with a null, too
         raise error(f"cannot read the {what}", given=str(path), advice=str(caught)) from None
-    if len(content) > MOST_BYTES:
-        raise error("a TOML file that is too large", given=str(path), allowed=f"{MOST_BYTES:,} bytes")
     return parse_toml(text, str(path), error)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 from distced.middleware.model.clock_rules import cron_clock, every_clock
 from distced.middleware.model.errors import DistcedError, PatternError, SubscriptionError
 from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.model.utf8_text import utf8_text
 
 DEFINED: Final = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 """Begin of a definition."""
@@ -171,10 +172,15 @@ def read_file(path: str | Path) -> FileStatements:
         advice = f"subscribe to its text: subscribe(text, language={language!r}, query='Name'), or distced translate it"
         raise PatternError("a file in another language than that of pattern files", given=str(path), advice=advice)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = pattern_text(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
         raise PatternError("cannot read the pattern file", given=str(path), advice=str(error)) from None
     return read_statements(text, str(path))
+
+
+def pattern_text(content: bytes) -> str:
+    """Text of a pattern file, whose lines end with a line feed. Raises `ValueError` where it is not UTF-8."""
+    return utf8_text(content).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_statements(text: str, name: str = "the pattern file") -> FileStatements:

@@ -71,7 +71,7 @@ def load_experiment(given: Path | str, *, seeds: int | None = None) -> Experimen
     """
     path = find_experiment(str(given))
     read_toml(path, "experiment", ExperimentError)  # bounds its size
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     made = parse_experiment(text, name=str(path), folder=path.parent, seeds=seeds)
     return replace(made, file=str(given), first=seeds)
 

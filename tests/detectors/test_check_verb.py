@@ -119,9 +119,48 @@ def test_check_joins_types_and_mapping(folder: Path, capsys: pytest.CaptureFixtu
 def test_check_reads_standard_input(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(OFFICE))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(OFFICE.encode())))
     assert main(["check", "-", "--types", "types.toml"]) == 0
     assert "2 patterns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["bom.pattern", "-"])
+def test_pattern_file_may_begin_with_a_byte_order_mark(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = f"\ufeff{OFFICE}".replace("\n", "\r\n").encode()
+    (folder / "bom.pattern").write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    types = (folder / "types.toml").read_text(encoding="utf-8")
+    (folder / "bom.toml").write_text(f"\ufeff{types}", encoding="utf-8")
+    assert main(["check", name, "--types", "bom.toml"]) == 0
+    assert "2 patterns" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("encoding", "advice"),
+    [
+        ("utf-16", "it is in UTF-16, not in UTF-8: save the file as UTF-8"),
+        ("utf-16-le", "it is in UTF-16, not in UTF-8: save the file as UTF-8"),
+        ("utf-16-be", "it is in UTF-16, not in UTF-8: save the file as UTF-8"),
+        ("latin-1", "line 2 is not UTF-8: save the file as UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("name", ["other.pattern", "-"])
+def test_pattern_file_in_another_encoding_is_refused_with_advice(
+    name: str,
+    encoding: str,
+    advice: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content = "[Temp]\n  ; [Pers where room == 'Küche']\n".encode(encoding)
+    (folder / "other.pattern").write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main(["check", name]) == 2
+    shown = "standard input" if name == "-" else name
+    assert f"cannot read the pattern file: {shown}\n  advice: {advice}\n" in capsys.readouterr().err
 
 
 MISTAKES = [

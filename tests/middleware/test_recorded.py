@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distced.middleware.event_files import REJECTED_KEPT, EventReader, in_order, read_events, write_events
-from distced.middleware.mapping import parse_mapping
+from distced.middleware.mapping import Mapping, parse_mapping
 from distced.middleware.model.errors import EventError, MappingError, TypeRegistryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import CompositeEvent, Event
@@ -299,6 +299,33 @@ def test_rows_are_read_with_a_mapping(written: Callable[[str, str], Path], name:
         assert reader.mapping is not None
         assert reader.mapping.counts["1 (Reading)", "event"] == 3
     assert READINGS.counts == {}
+
+
+@pytest.mark.parametrize("mapping", [None, READINGS])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["r.csv", "r.csv.gz", "r.jsonl", "r.json"])
+def test_recording_in_utf_16_is_refused_with_its_name(
+    tmp_path: Path, name: str, encoding: str, mapping: Mapping | None
+) -> None:
+    path = tmp_path / name
+    data = ("type,time,x\nA,1,2\n" if ".csv" in name else '{"type": "A", "time": 1}\n' * 2).encode(encoding)
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    with pytest.raises(
+        EventError, match=f"cannot read the recording: .*{name}; it is in UTF-16, .*save the file as UTF-8"
+    ):
+        list(read_events(path, mapping))
+
+
+def test_line_of_a_null_is_one_rejected_row(written: Callable[[str, str], Path]) -> None:
+    reader = read_events(written("r.jsonl", '\0\n\0\n{"type": "A", "time": 1}\n'))
+    assert [each.type for each in reader] == ["A"]
+    assert reader.counts["rejected"] == 2
+
+
+def test_error_of_a_column_names_the_file(written: Callable[[str, str], Path]) -> None:
+    path = written("r.csv", "type,time,room no\nA,1,2\n")
+    with pytest.raises(TypeRegistryError, match=r"not a name .*: room no .*r\.csv; rename the column"):
+        list(read_events(path))
 
 
 TEXT_FILES = [

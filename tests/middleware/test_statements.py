@@ -259,3 +259,12 @@ def test_error_of_a_node_is_placed_in_the_file() -> None:
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(PatternError, match="cannot read the pattern file"):
         read_file(tmp_path / "none.pattern")
+    (tmp_path / "other.pattern").write_text("[A]", encoding="utf-16")
+    with pytest.raises(PatternError, match="save the file as UTF-8"):
+        read_file(tmp_path / "other.pattern")
+
+
+def test_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "f.pattern"
+    path.write_bytes("\ufeffX = [A]\r\n\r\n[X]\r\n  ; [B]\r\n".encode())
+    assert read_file(path).publications == read_statements("X = [A]\n\n[X]\n  ; [B]\n").publications

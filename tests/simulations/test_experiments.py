@@ -232,6 +232,12 @@ def test_verbs_run_list_and_report(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "detection" in capsys.readouterr().out
 
 
+def test_experiment_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f"\ufeff{WALK}", encoding="utf-8")
+    assert load_experiment(file).seeds == parse_experiment(WALK).seeds
+
+
 def test_report_of_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="not a folder with results"):
         write_report(tmp_path)

@@ -192,6 +192,15 @@ def test_values_are_drawn_from_the_ranges_of_the_file() -> None:
             parse_scenario(text.replace(instead_of, written), folder=EXAMPLE.parent)
 
 
+def test_pattern_file_of_a_scenario_is_in_utf_8(tmp_path: Path) -> None:
+    text = WHOLE.replace('pattern = "[A]"', 'file = "a.pattern"', 1)
+    (tmp_path / "a.pattern").write_text("\ufeff[A]\n", encoding="utf-8")
+    assert parse_scenario(text, folder=tmp_path).subscriptions == parse_scenario(WHOLE).subscriptions
+    (tmp_path / "a.pattern").write_text("[A]\n", encoding="utf-16")
+    with pytest.raises(ScenarioError, match=r"cannot read the pattern: a\.pattern.*save the file as UTF-8"):
+        parse_scenario(text, folder=tmp_path)
+
+
 def test_seed_of_the_caller_replaces_that_of_the_file() -> None:
     one, other = load_scenario(EXAMPLE), load_scenario(EXAMPLE, seed=9)
     assert (one.seed, other.seed) == (1, 9)

@@ -22,6 +22,7 @@ from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, parse_duration
 from distced.middleware.model.toml_text import parse_toml, read_toml
+from distced.middleware.patterns.statements import pattern_text
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import check_json_topic
 from distced.policies.distribution.policy import parse_policy
@@ -237,8 +238,8 @@ def _subscription(number: int, raw: Any, folder: Path) -> ScenarioSubscription:
         pattern = given.pattern
         if given.file:
             try:
-                pattern = (folder / given.file).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
+                pattern = pattern_text((folder / given.file).read_bytes())
+            except (OSError, ValueError) as error:
                 raise ScenarioError("cannot read the pattern", given=given.file, advice=str(error)) from None
         return ScenarioSubscription(
             given.name, given.subscriber, pattern.strip(), given.at, given.until, given.definitions, given.consumption,
