@@ -56,7 +56,7 @@ def too_deep(text: str, span: Span | None, most_nested: int = MOST_NESTED) -> Pa
         text,
         span,
         "nested too deeply, or too many operators in a row",
-        allowed=f"{most_nested} levels, {MOST_LEVELS} operators",
+        allowed=f"{most_nested} levels, {MOST_LEVELS} with each operator of a row",
         advice="use definitions, or sets of several members: [A where ..., A where ...]",
     )
 

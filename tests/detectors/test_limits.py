@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from distced.detectors.compiler import compile_file, compile_pattern
+from distced.detectors.frontends.algebra import algebra_parser
+from distced.detectors.frontends.cel import cel_parser
 from distced.detectors.language.parser import parse_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
@@ -89,6 +93,30 @@ def test_too_deep_patterns_are_refused(kind: str, depth: int) -> None:
         parse_publication(DEEP[kind](depth))
     assert caught.value.line == 1
     assert "use definitions" in str(caught.value)
+
+
+def test_chain_of_operators_is_as_long_as_its_error_says() -> None:
+    parse_publication("[A] -> Out(v = 1" + " + 1" * 99 + ")")
+    with pytest.raises(PatternError, match="45 levels, 100 with each operator of a row"):
+        parse_publication("[A] -> Out(v = 1" + " + 1" * 100 + ")")
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "joined", "most", "allowed"),
+    [
+        (cel_parser.parse, "FROM A", " NEXT A", 200, "200 NEXT and FOLD"),
+        (cel_parser.parse, "FROM A", " FOLD {,,} A", 200, "200 NEXT and FOLD"),
+        (algebra_parser.parse, "A", "; A", 200, "200 ;"),
+        (algebra_parser.parse, "A", " ∪ A", 199, "200 streams joined by ∪"),
+    ],
+)
+def test_chain_of_streams_is_as_long_as_its_error_says(
+    parse: Callable[[str], object], text: str, joined: str, most: int, allowed: str
+) -> None:
+    parse(text + joined * most)
+    with pytest.raises(PatternError, match="too many in a row") as caught:
+        parse(text + joined * (most + 1))
+    assert caught.value.allowed == allowed
 
 
 @pytest.mark.parametrize("kind", DEEP)

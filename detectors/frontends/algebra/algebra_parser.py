@@ -23,7 +23,7 @@ from distced.detectors.frontends.algebra.algebra_tree import (
 from distced.detectors.frontends.cayuga.algebra_plan import DURATION
 from distced.detectors.frontends.lexicon import DASHES, LanguageScanner, Lexicon
 from distced.detectors.frontends.schemas import Declaration
-from distced.detectors.language.depth import check_depth, too_deep
+from distced.detectors.language.depth import check_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.word_patterns import HASH
 from distced.middleware.sets.expressions import (
@@ -127,14 +127,14 @@ class AlgebraParser(ExpressionParser):
         members = [self._sequence()]
         while self.scanner.take("union"):
             members.append(self._sequence())
-            self._check_length(len(members))
+            self._check_length(len(members), "streams joined by ∪")
         return members[0] if len(members) == 1 else Cup(tuple(members), span=self._span(start))
 
     def _sequence(self) -> Algebra:
         made, count = self._unary(), 0
         while operator := self.scanner.take(";"):
             count += 1
-            self._check_length(count)
+            self._check_length(count, ";")
             overlapping = self.scanner.take("overlapping") is not None
             condition: Expression = TRUE
             if self.scanner.take("["):
@@ -143,10 +143,16 @@ class AlgebraParser(ExpressionParser):
             made = Followed(made, self._unary(), condition, overlapping, span=self._span(operator.start))
         return made
 
-    def _check_length(self, count: int) -> None:
+    def _check_length(self, count: int, counted: str) -> None:
         if count > _LONGEST_CHAIN:
             word = self.scanner.previous
-            raise too_deep(self.scanner.text, Span(word.start, word.end), _LONGEST_CHAIN)
+            raise self.scanner.error(
+                "too many in a row",
+                Span(word.start, word.end),
+                given=self.scanner.text[word.start : word.end],
+                allowed=f"{_LONGEST_CHAIN} {counted}",
+                advice="publish a part of the expression, and read it by its name",
+            )
 
     def _unary(self) -> Algebra:
         scanner, start = self.scanner, self.scanner.word.start

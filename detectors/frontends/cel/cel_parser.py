@@ -17,7 +17,7 @@ from distced.detectors.frontends.cel.cel_tree import (
 )
 from distced.detectors.frontends.lexicon import DASHES, LanguageScanner, Lexicon
 from distced.detectors.frontends.schemas import Declaration
-from distced.detectors.language.depth import check_depth, too_deep
+from distced.detectors.language.depth import check_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.word_patterns import HASH
 from distced.middleware.sets.expressions import TRUE, Expression, Field, Name, Span
@@ -123,7 +123,13 @@ class CelParser(ExpressionParser):
             place = Span(operator.start, operator.end)
             count += 1
             if count > _LONGEST_CHAIN:
-                raise too_deep(self.scanner.text, place, _LONGEST_CHAIN)
+                raise self.scanner.error(
+                    "too many in a row",
+                    place,
+                    given=operator.text.upper(),
+                    allowed=f"{_LONGEST_CHAIN} NEXT and FOLD",
+                    advice="publish a part of the query, and read it by its name",
+                )
             if operator.text == "next":
                 condition = self._braces() if self.scanner.at("{") else TRUE
                 made = Next(made, self._unary(), condition, span=self._span(operator.start))
