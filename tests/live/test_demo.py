@@ -167,7 +167,7 @@ def test_terminal_shows_lines_and_a_verdict(mosquitto: Server, capsys: pytest.Ca
 @pytest.mark.parametrize(("page", "name"), [("active-office.md", "office.pretty"), ("cayuga.md", "tops.cel")])
 def test_tutorials_find_the_same_live(run: Run, tmp_path: Path, page: str, name: str) -> None:
     said = (Path(__file__).parents[2] / "docs" / "tutorial" / page).read_text(encoding="utf-8")
-    files = dict(re.findall(r"^cat > (\S+) <<END\n(.*?)^END$", said, re.MULTILINE | re.DOTALL))
+    files = dict(re.findall(r"^cat > (\S+) <<'?END'?\n(.*?)^END$", said, re.MULTILINE | re.DOTALL))
     files["office.pretty"] = "\n".join(re.findall(r"^```pretty\n(.*?)^```", said, re.MULTILINE | re.DOTALL))
     for each, text in files.items():
         (tmp_path / each).write_text(text, encoding="utf-8")

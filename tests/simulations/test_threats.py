@@ -294,7 +294,7 @@ def test_tutorial_finds_what_it_says(
 
 def _said(block: str, before: str, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
     """Output of each command of a block, in the folder at hand; an id is that of the output before."""
-    for name, content in re.findall(r"^cat > (\S+) <<END\n(.*?)^END$", block, re.MULTILINE | re.DOTALL):
+    for name, content in re.findall(r"^cat > (\S+) <<'?END'?\n(.*?)^END$", block, re.MULTILINE | re.DOTALL):
         Path(name).write_text(content, encoding="utf-8")
     for line in re.sub(r"^cat > .*?^END$", "", block, flags=re.MULTILINE | re.DOTALL).splitlines():
         if line.startswith("python"):
