@@ -28,6 +28,7 @@ from distced.middleware.cli.output import (
 )
 from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
+from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, EventId
 
 _LISTED: Final = 20
@@ -65,6 +66,8 @@ class RecordedOptions:
 
 def drill_recorded(options: RecordedOptions) -> int:
     """Drill down an event of recordings, or list the composite ones; the exit code."""
+    if options.id is not None or options.pattern is not None:
+        _check_readable_again(options.inputs)
     recorded = _recorded(options)
 
     def searched() -> str:
@@ -90,6 +93,18 @@ def drill_recorded(options: RecordedOptions) -> int:
         if tree.missing:
             show_notes([f"{len(tree.missing):,} not recorded in {where}"])
     return int(bool(tree.missing) or is_incomplete)
+
+
+def _check_readable_again(paths: Iterable[Path]) -> None:
+    """Raise `EventError` for a pipe: what its first pass has read is gone."""
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise EventError(
+                "a recording that cannot be read twice",
+                given=str(path),
+                allowed="a file, or the folder of an event history; without an id and --pattern a pipe, too",
+                advice="write it to a file first",
+            )
 
 
 def _recorded(options: RecordedOptions) -> RecordedEvents:

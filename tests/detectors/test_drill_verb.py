@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,13 @@ def test_source_may_have_points_and_colons() -> None:
 
 def test_recording_without_composite_events_is_said_to_have_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no composite events in events.jsonl, 3 events" in output(capsys, "--input", "events.jsonl")
+
+
+@pytest.mark.parametrize("arguments", [["s.1"], ["--pattern", "three.pattern"]])
+def test_pipe_is_refused_where_it_would_be_read_twice(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe.jsonl")
+    said = output(capsys, *arguments, "--input", "pipe.jsonl", code=2)
+    assert "cannot be read twice: pipe.jsonl" in said and "write it to a file first" in said
 
 
 def test_history_is_drilled(capsys: pytest.CaptureFixture[str]) -> None:
