@@ -34,8 +34,9 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         own: use of the most used of its nodes, with those of parts to be made: load by capacity, or load where no
             capacity is known.
         peak: use of the busiest node of all.
-        bytes_before, peak_before: the same of everything at present, with a detector that runs already.
-        peak_without: use of the busiest node of all without that; of a new one that at present.
+        rise: expected use that it adds to the busiest node, errors of loads included (`estimate.busiest_node`).
+        bytes_before, peak_before: bytes and use of the busiest node of everything at present, with a detector that runs
+            already.
         missing: number of missing replicas.
         sites: number of sites with a host, up to the number of replicas.
         limited: whether capacities are known, so that uses are shares.
@@ -53,9 +54,9 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     load: float
     own: float
     peak: float
+    rise: float
     bytes_before: float
     peak_before: float
-    peak_without: float
     missing: int = 0
     sites: int = 1
     limited: bool = False
@@ -72,16 +73,20 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def impact(self) -> float:
-        """Bytes over links and use of the busiest node that it adds, each as a share of the present; of one byte or one
-        instance per second where there is nothing yet.
+        """Bytes over links and expected use of the busiest node that it adds, each as a share of the present, or of one
+        byte or instance per second where there is nothing yet.
 
         Shares of all there is, a running detector included, are the same for all detectors and groups of them: each
         move to less impact makes the product of bytes and of the use of the busiest node less. Shares of what there is
         without the detector were rejected: several detectors that each gained by them took turns, and in the end there
         were more bytes and hardly less load than before.
         """
-        more = max(self.peak - self.peak_without, 0.0)
-        return self.bytes / (self.bytes_before or 1.0) + more / (self.peak_before or 1.0)
+        return self.bytes / (self.bytes_before or 1.0) + self.more_use
+
+    @property
+    def more_use(self) -> float:
+        """Expected use that it adds to the busiest node, as a share of the present."""
+        return self.rise / (self.peak_before or 1.0)
 
 
 Objective: TypeAlias = Callable[[Candidate], Rank]
@@ -101,7 +106,7 @@ def least_bytes(candidate: Candidate) -> Rank:
 def least_impact(candidate: Candidate) -> Rank:
     """Smallest share added to links and to the busiest node.
 
-    Below a hundredth, within the error of estimates, the least used node is safest: loads may be twice as high.
+    Below a hundredth the least used node is safest.
     """
     return (round(candidate.impact, 2), candidate.own, candidate.bytes)
 

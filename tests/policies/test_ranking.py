@@ -3,10 +3,11 @@ says now, with nothing that was kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
-from math import prod
+from math import prod, sqrt
 from random import Random
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry, Hints, Load
 from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.suggest import suggest
+from distced.policies.distribution.estimate.busiest_node import COUNTED, ESTIMATED, MEASURED
 from distced.policies.distribution.estimate.delays import STEPS, Input, arrivals, from_detector, from_source, waited
 from distced.policies.distribution.estimate.detector_estimate import Rates, expected, streams_of
 from distced.policies.distribution.policy import NAMED, Policy
@@ -29,6 +31,8 @@ from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from tests.policies.test_suggest import EAST, LINE
 from tests.support.deployments import PATTERNS, patterns, random_situation, request_for, seeds, situation_of
+
+STEPS_OF_NORMAL = 2_000
 
 
 class Computed:
@@ -68,12 +72,17 @@ class Computed:
         after = {node: before[node] + added / situation.capacity(node) for node in nodes}
         self.own, self.peak = max(after.values()), max([*before.values(), *after.values()])
         self.peak_before, self.bytes_before = max(before.values()), sum(situation.bytes_by_link.values())
+        self.rise = max(
+            rise(
+                situation, before, node, added / situation.capacity(node), ESTIMATED * added / situation.capacity(node)
+            )
+            for node in nodes
+        )
         self.sites = len({situation.site_of_node(node) for node in nodes})
 
     @property
     def impact(self) -> float:
-        more = max(self.peak - self.peak_before, 0.0)
-        return self.bytes / (self.bytes_before or 1.0) + more / (self.peak_before or 1.0)
+        return self.bytes / (self.bytes_before or 1.0) + self.rise / (self.peak_before or 1.0)
 
     def rank(self, impact: float) -> tuple[float, ...]:
         """By what the policy is after, in the words of the documentation.
@@ -92,6 +101,28 @@ class Computed:
                 return (self.peak, self.own, self.bytes)
             case _:
                 return (-self.sites, round(impact, 2), self.own, self.bytes)
+
+
+def rise(situation: Situation, uses: Mapping[str, float], node: str, added: float, error: float) -> float:
+    """Expected use of the busiest node that a load adds, by quadrature of its definition."""
+    beside = max((other for other in uses if other != node), key=lambda other: uses[other], default=None)
+
+    def variance(each: str) -> float:
+        return ((MEASURED * uses[each]) ** 2) + COUNTED * uses[each] / situation.capacity(each)
+
+    doubt = variance(node) + (0.0 if beside is None else variance(beside))
+    free = uses[node] - (0.0 if beside is None else uses[beside])
+    return mean_excess(free + added, sqrt(doubt + error**2)) - mean_excess(free, sqrt(doubt))
+
+
+def mean_excess(mean: float, error: float) -> float:
+    """Mean of what is above zero of a normal distribution."""
+    if not error:
+        return max(mean, 0.0)
+    low, high = max(mean - 9 * error, 0.0), max(mean + 9 * error, 0.0)
+    step = (high - low) / STEPS_OF_NORMAL
+    density = NormalDist(mean, error).pdf
+    return sum(x * density(x) for x in (low + (number + 0.5) * step for number in range(STEPS_OF_NORMAL))) * step
 
 
 def hops(situation: Situation, origin: str, target: str) -> int:
@@ -203,8 +234,10 @@ def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
         assert {(each.alternative, frozenset(each.nodes)) for each in candidates} == every.keys()
         for each in candidates:
             own = every[each.alternative, frozenset(each.nodes)]
-            for name in ("delay", "farthest", "bytes", "own", "peak", "bytes_before", "peak_before", "impact"):
+            for name in ("delay", "farthest", "bytes", "own", "peak", "bytes_before", "peak_before"):
                 assert getattr(each, name) == pytest.approx(getattr(own, name), rel=1e-6, abs=1e-6), name
+            for name in ("rise", "impact"):
+                assert getattr(each, name) == pytest.approx(getattr(own, name), rel=1e-4, abs=1e-6), name
         computed = [(each, every[each.alternative, frozenset(each.nodes)]) for each in candidates]
         ranks = [(each.overloaded, rounded(own.rank(each.impact))) for each, own in computed]
         for before, after in pairwise(ranks):

@@ -134,7 +134,7 @@ def test_min_impact_exchanges_bytes_for_load_by_a_large_margin_only() -> None:
     assert found is not None
     assert found.after.bytes > found.before.bytes
     # Others are not held up by it, not even where there is hardly an impact.
-    before, after = (replace_entry(each, bytes=0.0, peak=each.peak_without) for each in (found.before, found.after))
+    before, after = (replace_entry(each, bytes=0.0, rise=0.0) for each in (found.before, found.after))
     after = replace_entry(after, bytes=1e-6 * after.bytes_before, sites=2)
     assert least_impact(before)[0] == least_impact(after)[0] == NAMED["max-reliability"].rank(after)[0] == 0
     assert pays(NAMED["max-reliability"], after, before) and not pays(NAMED["min-impact"], after, before)

@@ -21,6 +21,7 @@ from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read
 from distced.policies.distribution.choose.hints import allowed_nodes
+from distced.policies.distribution.estimate.busiest_node import ESTIMATED, BusiestNode
 from distced.policies.distribution.estimate.costs import Assumed, CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.estimate.detector_estimate import Part
@@ -91,6 +92,7 @@ class Ranking:
         self._limited = situation.knows_capacity
         self._uses = situation.uses
         self._capacity = situation.capacity
+        self._busiest = BusiestNode(self._uses, self._capacity)
         self._alone: dict[tuple[int, str], _Alone] = {}
         self._listeners: dict[tuple[int, str], list[_Listener]] = {}
         self._keys: dict[tuple[Action, int, tuple[str, ...]], Key] = {}
@@ -200,14 +202,20 @@ class Ranking:
             load=sum(added.values()),
             own=max(uses.values(), default=0.0),
             peak=max(self._peak_before, *uses.values()) if uses else self._peak_before,
+            rise=max((self._rise(node, load, costs, assumed) for node, load in added.items()), default=0.0),
             bytes_before=self._bytes_before,
             peak_before=self._peak_before,
-            peak_without=self._peak_before,
             missing=max(replicas - len(every), 0),
             sites=1 if replicas == 1 else min(len({each.site for each in every}), replicas),
             limited=self._limited,
             parts=len(assumed.homes),
         )
+
+    def _rise(self, node: str, added: float, costs: CostEstimate, assumed: Assumed) -> float:
+        """Expected use that the load added to a node adds to the busiest one."""
+        parts = assumed.loads.get(node, 0.0)
+        error = ESTIMATED * parts + (costs.error if added > parts else 0.0)
+        return self._busiest.rise(node, added, error)
 
     def heard(self, hosts: Mapping[str, str], place: Place) -> list[str]:
         """Hosts that a subscriber listens to: all for reliability, else those at the nearest server."""

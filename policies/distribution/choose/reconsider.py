@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.choose.ranking import lot
 from distced.policies.distribution.choose.reasons import costs_in_words, show_rate, show_time, show_use
 from distced.policies.distribution.choose.relief import relief
+from distced.policies.distribution.estimate.busiest_node import BusiestNode
 from distced.policies.distribution.estimate.costs import CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.policy import Policy
@@ -171,8 +172,7 @@ class _Standing:
         self.costs = CostEstimate.of_running(self.situation, self.detector, gone={self.primary: gone})
         self._uses = {node: self.situation.use(node) for node in self.situation.nodes}
         self._uses[self.primary] -= self.costs.does.load / self.situation.capacity(self.primary)
-        # The two nodes that are used the most tell the busiest of all but one.
-        self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
+        self._busiest = BusiestNode(self._uses, self.situation.capacity)
         self._readers = self._places_of_readers(gone)
         # Costs on other nodes, the price of the move included, once they are known.
         self.reached: dict[str, Candidate] = {}
@@ -266,6 +266,7 @@ class _Standing:
         for each in {next(iter(hosts)), node}:
             uses[each] += costs.does.load / situation.capacity(each)
         delays = [self._delay(hosts, place) for place in self.subscribers]
+        beside = self._busiest.beside(node)
         return Candidate(
             "replicate" if added else "create",
             0,
@@ -277,10 +278,10 @@ class _Standing:
             cost=cost,
             load=costs.does.load,
             own=uses[node],
-            peak=max(uses[node], *(use for each, use in self._busiest if each != node), 0.0),
+            peak=max(uses[node], 0.0 if beside is None else uses[beside], 0.0),
+            rise=self._rise(node, costs.does.load),
             bytes_before=situation.bytes_over_links,
             peak_before=situation.busiest[1],
-            peak_without=max(self._busiest[0][1], 0.0) if self._busiest else 0.0,
             missing=max(self.policy.replicas - len(hosts), 0),
             sites=min(len({situation.site_of_node(each) for each in hosts}), self.policy.replicas),
             limited=situation.knows_capacity,
@@ -378,7 +379,12 @@ class _Standing:
             load=after.load + price.load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),
+            rise=self._rise(node, after.load + price.load),
         )
+
+    def _rise(self, node: str, load: float) -> float:
+        """Expected use that the detector's load adds to the busiest node."""
+        return self._busiest.rise(node, load, self.costs.error)
 
     def _pause(self, node: str) -> float:
         """Duration of the move, ns, without detection: a few messages, and the state."""
@@ -480,6 +486,7 @@ class _Group:
         self._load = sum(each.costs.does.load for each in self._members)
         self._uses = {node: situation.use(node) for node in situation.nodes}
         self._uses[primary] -= self._load / situation.capacity(primary)
+        self._busiest = BusiestNode(self._uses, situation.capacity)
 
     def better_place(self, nodes: Sequence[str]) -> HostChange | None:
         """A better one of these nodes for all, the price of the moves included."""
@@ -511,10 +518,15 @@ class _Group:
         delays = [delay for each in self._members for delay in each.delays_at(node)]
         return Candidate(
             "create", 0, node, (), delay=mean(delays), farthest=max(delays), bytes=amount, cost=cost, load=self._load,
-            own=uses[node], peak=max(uses.values()), bytes_before=situation.bytes_over_links,
-            peak_before=situation.busiest[1], peak_without=max(self._uses.values()), missing=0, sites=1,
+            own=uses[node], peak=max(uses.values()), rise=self._rise(node, self._load),
+            bytes_before=situation.bytes_over_links, peak_before=situation.busiest[1], missing=0, sites=1,
             limited=situation.knows_capacity,
         )  # fmt: skip
+
+    def _rise(self, node: str, load: float) -> float:
+        """Expected use that their loads add to the busiest node."""
+        error = sqrt(sum(each.costs.error**2 for each in self._members))
+        return self._busiest.rise(node, load, error)
 
     def _bytes(self, node: str) -> tuple[float, float]:
         """Bytes per second over links, and their cost, of reading at a node, each stream once, and sending."""
@@ -530,7 +542,8 @@ class _Group:
     def _priced(self, after: Candidate) -> Candidate:
         """Costs of another node with the prices of all moves, of which each reads for itself meanwhile."""
         priced = [each.price(after.node) for each in self._members]
-        use = sum(each.load for each in priced) / self._situation.capacity(after.node)
+        load = sum(each.load for each in priced)
+        use = load / self._situation.capacity(after.node)
         late = sum(each.delay for each in priced) / len(priced)
         return replace(
             after,
@@ -538,9 +551,10 @@ class _Group:
             farthest=after.farthest + late,
             bytes=after.bytes + sum(each.bytes for each in priced),
             cost=after.cost + sum(each.cost for each in priced),
-            load=after.load + sum(each.load for each in priced),
+            load=after.load + load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),
+            rise=self._rise(after.node, after.load + load),
         )
 
     def _rank(self, candidate: Candidate) -> Rank:
@@ -560,7 +574,8 @@ def pays(policy: Policy, candidate: Candidate, now: Candidate) -> bool:
     # As a whole: the first numbers of others are equal where all are 0.
     if any(tuple(policy.rank(each)) != least_impact(each) for each in (candidate, now)):
         return True
-    if candidate.bytes <= now.bytes and candidate.peak <= now.peak:
+    # The smallest differences of expected use are noise, as in the rank.
+    if candidate.bytes <= now.bytes and round(candidate.more_use, 2) <= round(now.more_use, 2):
         return True
     return now.impact - candidate.impact >= IMPACT_MARGIN
 
@@ -581,7 +596,12 @@ def _aims_at_bytes(policy: Policy, candidate: Candidate) -> bool:
 def _aims_at(policy: Policy, candidate: Candidate) -> tuple[bool, bool]:
     """Whether the aim of a policy depends on the bytes over links, and whether on the use of the busiest node."""
     more = replace(candidate, bytes=candidate.bytes + candidate.bytes_before + 1.0, cost=candidate.cost + 1.0)
-    busier = replace(candidate, own=candidate.own * 2 + 1.0, peak=candidate.peak * 2 + 1.0)
+    busier = replace(
+        candidate,
+        own=candidate.own * 2 + 1.0,
+        peak=candidate.peak * 2 + 1.0,
+        rise=candidate.rise + candidate.peak_before + 1.0,
+    )
     aim = policy.rank(candidate)[:1]
     return policy.rank(more)[:1] != aim, policy.rank(busier)[:1] != aim
 

@@ -13,6 +13,7 @@ from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, Measured
+from distced.policies.distribution.estimate.busiest_node import ESTIMATED, error_of
 from distced.policies.distribution.estimate.delays import (
     Input,
     arrivals,
@@ -62,6 +63,7 @@ class CostEstimate:
     Attributes:
         does: measured or estimated load and output.
         load: instances touched per second; of a new detector corrected by earlier estimates.
+        error: standard error of that.
         watermark_rate: watermarks per second.
         louder: additional bytes per second over links, and their cost, from its parts to their present listeners.
         gone: streams a node no longer reads without a running detector, by node.
@@ -85,6 +87,7 @@ class CostEstimate:
         self.streams = streams
         self.does = does
         self.load = does.load
+        self.error = error_of(does.load)
         self.guaranteed = guaranteed
         self.assumed = assumed or Assumed()
         self.gone = gone or {}
@@ -157,6 +160,7 @@ class CostEstimate:
         )
         if foreseen is None:
             made.load *= situation.measures.correction
+            made.error = ESTIMATED * made.load
         return made
 
     @classmethod
@@ -174,9 +178,12 @@ class CostEstimate:
             if promises and situation.measures.unmeasured(detector) is None
             else situation.measures.watermark_rate(detector)
         )
-        return cls(
+        made = cls(
             situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone, watermark_rate=watermark_rate
         )
+        if not situation.measures.is_known(detector):
+            made.error = ESTIMATED * made.load
+        return made
 
     def _louder(self, detectors: Sequence[str]) -> tuple[float, float]:
         situation = self.situation

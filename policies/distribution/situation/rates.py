@@ -138,6 +138,10 @@ class StreamRates:
         own = None if load is None else load.detectors.get(detector)
         return self.of(detector) if own is None else own
 
+    def is_known(self, detector: str) -> bool:
+        """Whether load and output of a detector are measured, or foreseen by a history."""
+        return detector in self._measured() or detector in self.foreseen
+
     def unmeasured(self, detector: str) -> Foreseen | None:
         """Result of a history for a detector that is not measured yet."""
         return None if detector in self._measured() else self.foreseen.get(detector)
