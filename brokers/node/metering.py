@@ -183,6 +183,30 @@ class DetectorMeter:
             engine=self.engine,
         )
 
+    def stays(self, published: Measured) -> bool:
+        """Whether its figures are certainly as published, up to a change by `CHANGE`; without rounding, for speed."""
+        received, weight = self.input or self, self._weight
+        if self.engine != published.engine or not weight or not received._weight:
+            return False
+        touched, events, found, sent, delays = _SUMS.unpack(self._sums)
+        if received is not self:
+            events = _SUMS.unpack(received._sums)[1] / received._weight * weight
+        size = sent / weight
+        if (
+            _apart(published.load, touched / weight, _LEAST_LOAD)
+            or _apart(published.rate, found / weight, _LEAST["rate"])
+            or _apart(published.size, size, _LEAST_BYTES)
+            or _apart(published.events, events / weight, _LEAST["events"])
+            or _apart(published.state, self.state + self._handed_on(size), _LEAST["state"])
+            or _apart(published.delay, delays / found if found >= _LEAST_FOUND else 0.0, _LEAST_TIME)
+        ):
+            return False
+        weight, before = received._weight, published.inputs
+        for name, level in received._inputs.items():
+            if _apart(before.get(name, 0.0), level / weight, _LEAST_BYTES):
+                return False
+        return all(size <= _LEAST_BYTES for name, size in before.items() if name not in received._inputs)
+
     def _handed_on(self, size: float) -> int:
         """Approximate bytes of recent composite events that a move takes along; `size`: bytes a second."""
         return round(min(size * min(self._at - self.since, KEPT_FOR) / SECOND, HANDED_ON_BYTES))
@@ -282,12 +306,36 @@ class Meter:
         silent: Mapping[str, int] = _NOTHING,
     ) -> LoadEntry | None:
         """Entry, where it is due; None where it equals the published one."""
-        entry = self.entry(latencies, backlog, silent)
         published = self.published
-        if published is not None and 0 <= now - self._published_at < PUBLISH_EVERY and not changed(published, entry):
+        recent = published is not None and 0 <= now - self._published_at < PUBLISH_EVERY
+        if published is not None and recent and self._stays(published, latencies, backlog or Backlog(), silent):
+            return None
+        entry = self.entry(latencies, backlog, silent)
+        if published is not None and recent and not changed(published, entry):
             return None
         self.published, self._published_at = entry, now
         return entry
+
+    def _stays(
+        self, published: LoadEntry, latencies: Mapping[str, int], backlog: Backlog, silent: Mapping[str, int]
+    ) -> bool:
+        """Whether the entry would certainly be as published; most times it would, and need not be made."""
+        measured, detectors = published.detectors, self.detectors
+        if (
+            len(detectors) != len(measured)
+            or published.others
+            or published.latencies.keys() != latencies.keys()
+            or published.silent.keys() != silent.keys()
+            or _apart(published.load, self.load, _LEAST_LOAD)
+            or _apart(published.behind, backlog.behind, BEHIND)
+            or _apart(published.waiting, backlog.waiting, WAITING)
+        ):
+            return False
+        for identity, each in measured.items():
+            meter = detectors.get(identity)
+            if meter is None or not meter.stays(each):
+                return False
+        return not any(_apart(published.latencies[home], each, _LEAST_TIME) for home, each in latencies.items())
 
 
 def changed(before: LoadEntry, entry: LoadEntry) -> bool:
@@ -317,6 +365,12 @@ def _measured_apart(before: Measured, after: Measured) -> bool:
         if abs(size - other) > _LEAST_BYTES and abs(size - other) > CHANGE * max(size, other):
             return True
     return any(size > _LEAST_BYTES and name not in old for name, size in new.items())
+
+
+def _apart(one: float, other: float, least: float) -> bool:
+    """Whether figures may differ, rounding included, by more than is no change."""
+    apart = abs(one - other)
+    return apart > 0.99 * least and apart > 0.99 * CHANGE * max(one, other)
 
 
 def _differ(figures: Iterable[tuple[float, float, float]]) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 from distced.middleware.client.client_effects import ClientEffect, NotAvailable, SessionTimers
 from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.source_session import SourceState, last_beat
-from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, MILLISECOND, SECOND
 from distced.middleware.wire.administration import Filtered, Unavailable
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.declared_reads import LEFT_OUT, DeclaredReads, types_whole
@@ -33,7 +33,7 @@ PROMISE_EVERY: Final = 50 * MILLISECOND
 """Interval of looks at these, ns."""
 
 LOOK_EVERY: Final = SECOND
-"""Interval of looks at what is declared, of a client that does not filter, ns."""
+"""Interval of looks at what is declared, beside those at each change, ns."""
 
 
 class FilterSession:
@@ -65,6 +65,7 @@ class FilterSession:
         self._timers = timers
         self._sources = sources
         self._ticks = False
+        self._looked_at = INSTANT_MIN
         self._stopped = False
         # Subscriptions that wait for acknowledgements.
         self._waiting: dict[str, Callable[[], list[ClientEffect]]] = {}
@@ -170,6 +171,10 @@ class FilterSession:
     def _tick(self, now: int) -> list[ClientEffect]:
         if self._stopped:
             return []
+        # Nor does a look wait for a clock that was set back.
+        if abs(now - self._looked_at) < LOOK_EVERY:
+            return [*self._promises(now), *self._go_on(), *self._tick_later()]
+        self._looked_at = now
         self.reads.tick(now)
         if self.filter.enabled:
             self.filter.look(self._directory.entries, now)
@@ -177,7 +182,7 @@ class FilterSession:
 
     def _promises(self, now: int) -> list[Publish]:
         """Promises that came with events which were left out, of all sources where one is due."""
-        owing = [(each, since) for each in list(self._sources.values()) if (since := each.owes_since) is not None]
+        owing = [(each, since) for each in [*self._sources.values()] if (since := each.owes_since) is not None]
         # Nor do they wait for a clock that was set back.
         if not any(abs(now - since) >= PROMISE_AFTER for _, since in owing):
             return []

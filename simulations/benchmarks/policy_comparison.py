@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import Hints
+from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
@@ -119,28 +119,32 @@ def figures_of(scenario: Scenario, since: int) -> RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A run, with what was measured from an instant to the end of publishing.
+    """A run, with what was measured in a part of it.
 
     Attributes:
         bytes: by link (from site, to site), acknowledgements included; all messages of these areas are at QoS 1.
         touched: instances touched, by node.
         busiest: instances touched a second on the busiest node of each `PERIOD`, mean over these.
+        detectors: entries at the end of the measurement, by id.
     """
 
     outcome: ScenarioOutcome
     bytes: Mapping[tuple[str, str], int]
     touched: Mapping[str, int]
     busiest: float
+    detectors: Mapping[str, DetectorEntry]
 
 
-def observe(simulation: Simulation, since: int) -> Observed:
-    """Run a simulation to its end, and measure from `since`, ns after the start."""
+def observe(simulation: Simulation, since: int, until: int | None = None) -> Observed:
+    """Run a simulation to its end, and measure from `since` to `until`, ns after the start; by default to the end of
+    publishing."""
     network, scenario = simulation.network, simulation.scenario
     network.engine.run(scenario.start + since)
     before = _bytes(network)
     periods: list[Counter[str]] = []
     seen = _touched(simulation.deployment)
-    begin, end = scenario.start + since, scenario.start + scenario.duration
+    until = scenario.duration if until is None else until
+    begin, end = scenario.start + since, scenario.start + until
     while network.engine.instant < end:
         if network.engine.instant - begin >= len(periods) * PERIOD:
             periods.append(Counter())
@@ -152,8 +156,9 @@ def observe(simulation: Simulation, since: int) -> Observed:
         seen = now
     sent = {link: size - before[link] for link, size in _bytes(network).items()}
     most = sum(max(each.values(), default=0) for each in periods)
-    busiest = most * SECOND / (scenario.duration - since)
-    return Observed(simulation.run(), sent, sum(periods, Counter()), busiest)
+    busiest = most * SECOND / (until - since)
+    detectors = dict(simulation.administrator.detectors)
+    return Observed(simulation.run(), sent, sum(periods, Counter()), busiest, detectors)
 
 
 def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:

@@ -2,7 +2,7 @@
 
 * A *policy* is one of the five, one of an installed package, or its three words.
 * *static POLICY*: detectors stay where the policy has them before the rates of a drift change, after it has measured
-  them; the other treatment of the pair is the policy itself, which goes on to adapt.
+  them; the other treatment of the pair is the policy itself, which goes on to adapt. Up to then both are the same.
 * *central*: all patterns whole, on the one node with the least mean latency from publishers and to subscribers.
 * *optimum-bandwidth*, *optimum-latency*, *optimum-load*: the placement that the mixed-integer programme of placement
   analysis proves optimal for the mean rates of the whole run, which no policy knows beforehand. Of several placements
@@ -26,8 +26,8 @@ from msgspec.structs import replace as replace_entry
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.directory_entries import HintEntry
+from distced.middleware.model.timestamps import INSTANT_MAX, MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.policy import GROUP, NAMED, parse_policy
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Place
@@ -35,9 +35,9 @@ from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.policy_comparison import Observed, observe
 from distced.simulations.experiments.model import ExperimentError, Row
 from distced.simulations.experiments.topologies import LINK_CLASSES, link_class
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, expected
 from distced.simulations.network.scenario.run import Simulation
-from distced.simulations.network.scenario_model import Crash, Scenario
+from distced.simulations.network.scenario_model import Scenario
 from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.evaluation import OWN, Metric
 from distced.simulations.placement.history_figures.counting import count
@@ -57,8 +57,11 @@ OPTIMA: Final[Mapping[str, Metric]] = {
 SOLVER: Final = 120.0
 """Time limit of the solver, s; a run beyond it fails, for its result would depend on the machine."""
 
-LOST_AT: Final = 0.5
-"""Loss of a node, as a share of the measured part of a run."""
+LOST_AT: Final = 0.8
+"""Loss of a node, as a share of a run; the measured part of the run ends shortly before."""
+
+ARRIVES_WITHIN: Final = 2 * SECOND
+"""Time from the end of the measured part to the loss, ns: its composite events have arrived."""
 
 
 def check_treatment(text: str) -> None:
@@ -85,31 +88,50 @@ def code_of(treatment: str) -> str:
     return ""
 
 
+def measured_until(scenario: Scenario) -> int:
+    """End of the measured part of a run in which a node may be lost, ns after the start."""
+    return round(scenario.duration * LOST_AT) - ARRIVES_WITHIN
+
+
 @dataclass(frozen=True, slots=True)
 class Treated:
-    """A scenario under a treatment, measured from an instant on (ns after the start)."""
+    """A scenario under a treatment.
+
+    Attributes:
+        since, until: the measured part, ns after the start.
+        static: whether detectors stay where they are at its begin.
+    """
 
     scenario: Scenario
     since: int
+    until: int
+    static: bool = False
 
     def figures(self, *, losses: bool) -> Row:
-        """Figures of a run; with losses, those of a second run in which a node is lost, too."""
-        observed = observe(Simulation(self.scenario), self.since)
-        row = _figures(self.scenario, observed, self.since)
+        """Figures of a run; with losses a node is lost after the measured part."""
+        scenario = self.scenario
+        simulation = Simulation(scenario)
+        engine = simulation.network.engine
+        if self.static:
+            engine.run(scenario.start + self.since)
+            simulation.administrator.hint(_present(simulation.administrator.detectors))
+        lost_at = scenario.start + self.until + ARRIVES_WITHIN
         if losses:
-            row |= _with_loss(self.scenario, observed.outcome, self.since)
-        return row
+            engine.at(lost_at, _lose_node, simulation)
+        observed = observe(simulation, self.since, self.until)
+        row = _figures(self, observed)
+        return row | after_loss(observed.outcome, lost_at) if losses else row
 
 
-def treated(scenario: Scenario, treatment: str, since: int) -> Treated:
-    """A scenario under a treatment."""
+def treated(scenario: Scenario, treatment: str, since: int, until: int | None = None) -> Treated:
+    """A scenario under a treatment, measured from and to an instant, by default the end of publishing."""
+    until = scenario.duration if until is None else until
     if treatment == CENTRAL:
-        return Treated(_central(scenario), since)
+        return Treated(_central(scenario), since, until)
     if treatment in OPTIMA:
-        return Treated(_optimal(scenario, OPTIMA[treatment]), since)
-    if treatment.startswith(STATIC):
-        return Treated(_static(scenario, treatment.removeprefix(STATIC), since), since)
-    return Treated(replace(scenario, distribution=treatment), since)
+        return Treated(_optimal(scenario, OPTIMA[treatment]), since, until)
+    policy = treatment.removeprefix(STATIC)
+    return Treated(replace(scenario, distribution=policy), since, until, static=policy != treatment)
 
 
 def _central(scenario: Scenario) -> Scenario:
@@ -128,13 +150,9 @@ def _central(scenario: Scenario) -> Scenario:
     return replace(scenario, subscriptions=asked)
 
 
-def _static(scenario: Scenario, policy: str, until: int) -> Scenario:
-    """The scenario with the placement of a policy at an instant, which stays."""
-    simulation = Simulation(replace(scenario, distribution=policy))
-    simulation.network.engine.run(scenario.start + until)
-    entries = simulation.administrator.detectors
-    hints = {name: HintEntry(tuple(hosting(entry)), entry.parts) for name, entry in entries.items()}
-    return replace(scenario, distribution=policy, hints=hints)
+def _present(detectors: Mapping[str, DetectorEntry]) -> dict[str, HintEntry]:
+    """Hints for the places where detectors are."""
+    return {name: HintEntry(tuple(hosting(entry)), entry.parts) for name, entry in detectors.items()}
 
 
 def _optimal(scenario: Scenario, metric: Metric) -> Scenario:
@@ -165,19 +183,22 @@ def _optimal(scenario: Scenario, metric: Metric) -> Scenario:
 # Figures.
 
 
-def _figures(scenario: Scenario, observed: Observed, since: int) -> Row:
-    outcome, topology = observed.outcome, scenario.topology
-    seconds = (scenario.duration - since) / SECOND
+def _figures(made: Treated, observed: Observed) -> Row:
+    scenario, outcome, topology = made.scenario, observed.outcome, made.scenario.topology
+    seconds = (made.until - made.since) / SECOND
+    begin = scenario.start + made.since
+    # Time events may be behind the end of publishing.
+    end = INSTANT_MAX if made.until == scenario.duration else scenario.start + made.until
     delays = sorted(
         each.delay / MILLISECOND
         for subscribed in outcome.subscriptions.values()
         for each in subscribed.found.values()
-        if each.event.hi >= scenario.start + since
+        if begin <= each.event.hi < end
     )
     loads = [observed.touched.get(node, 0) / seconds for node in topology.nodes]
     mean_load = fmean(loads)
     by_class = _by_class(topology, observed.bytes)
-    served = [entry.subscriptions for entry in outcome.detectors.values()]
+    served = [entry.subscriptions for entry in observed.detectors.values()]
     return {
         "notifications": len(delays),
         "latency_ms": fmean(delays) if delays else None,
@@ -189,9 +210,9 @@ def _figures(scenario: Scenario, observed: Observed, since: int) -> Row:
         "load_max": observed.busiest,
         "load_mean": mean_load,
         "load_spread": pstdev(loads) / mean_load if mean_load else None,
-        "detectors": len(outcome.detectors),
+        "detectors": len(observed.detectors),
         "shared": sum(number > 1 for number in served),
-        "migrations": sum(each.at >= since for each in outcome.moved),
+        "migrations": sum(made.since <= each.at < made.until for each in outcome.moved),
         "refused": sum(bool(each.refused) for each in outcome.subscriptions.values()),
     }
 
@@ -210,28 +231,25 @@ def _by_class(topology: Topology, sizes: Mapping[tuple[str, str], int]) -> dict[
     }
 
 
-def _with_loss(scenario: Scenario, outcome: ScenarioOutcome, since: int) -> Row:
-    """Share of the composite events after the loss of a node that are delivered nevertheless.
-
-    The node is the one with the most detectors of the run without a loss; its process ends, and does not come back.
-    """
-    hosts: dict[str, int] = dict.fromkeys(sorted(scenario.topology.nodes), 0)
-    for entry in outcome.detectors.values():
+def _lose_node(simulation: Simulation) -> None:
+    """Lose the node with the most detectors: its process ends, and does not come back."""
+    hosts = dict.fromkeys(sorted(simulation.deployment.nodes), 0)
+    for entry in simulation.administrator.detectors.values():
         hosts[entry.node] += 1
-    node = max(hosts, key=hosts.__getitem__)
-    at = since + round((scenario.duration - since) * LOST_AT)
-    lost = Simulation(replace(scenario, faults=(*scenario.faults, Crash(at, node, silent=False)))).run()
-    expected = _after(outcome, at)
-    found = _after(lost, at)
-    number = sum(map(len, expected.values()))
-    kept = sum(len(ids & found.get(name, frozenset())) for name, ids in expected.items())
+    simulation.deployment.crash_node(max(hosts, key=hosts.__getitem__), silent=False)
+
+
+def after_loss(outcome: ScenarioOutcome, lost_at: int) -> Row:
+    """Delivered share of the composite events after the loss of a node.
+
+    They are those that one engine finds over all published events, as a run without a loss would deliver them.
+    """
+    number = kept = 0
+    for name, found in expected(outcome.subscriptions, outcome).items():
+        subscribed = outcome.subscriptions[name]
+        if subscribed.refused or subscribed.active_at is None:
+            continue
+        due = {each.id for each in found if each.hi >= lost_at and each.lo > subscribed.active_at}
+        number += len(due)
+        kept += len(due & subscribed.found.keys())
     return {"expected_after_loss": number, "delivered_after_loss": kept / number if number else None}
-
-
-def _after(outcome: ScenarioOutcome, at: int) -> dict[str, frozenset[object]]:
-    """Composite events by subscription that end after an instant."""
-    start = outcome.scenario.start
-    return {
-        name: frozenset(identity for identity, each in subscribed.found.items() if each.event.hi >= start + at)
-        for name, subscribed in outcome.subscriptions.items()
-    }

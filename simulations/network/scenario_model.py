@@ -6,6 +6,7 @@ timestamps: the virtual instants of streams at rates, any in property tests.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -341,7 +342,7 @@ class Scenario:
             ("sources", [each.source for each in self.streams]),
             ("subscriptions", [each.name for each in self.subscriptions]),
         ):
-            twice = next((name for name in names if names.count(name) > 1), None)
+            twice = next((name for name, count in Counter(names).items() if count > 1), None)
             if twice is not None:
                 raise ScenarioError(f"two {what} of one name", given=twice, allowed="each name once")
         for site, other in self.served_by.items():

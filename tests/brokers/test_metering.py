@@ -279,3 +279,40 @@ def test_change_of_the_total_load_is_a_change() -> None:
     assert changed(entry, LoadEntry(1000.0, entry.detectors, {"": 10 * MILLISECOND, "mqtt://b": 1}))
     assert changed(entry, LoadEntry(1000.0 * (1 + 2 * CHANGE), entry.detectors, entry.latencies))
     assert not changed(entry, LoadEntry(1000.0, entry.detectors, {"": 11 * MILLISECOND}))
+
+
+class SlowMeter(Meter):
+    """A meter that makes each entry, and compares it with the published one."""
+
+    def _stays(self, *given: object) -> bool:
+        return False
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from([1, 3, 30]))
+def test_entry_is_left_out_exactly_where_it_is_no_change(seed: int, detectors: int, scale: int) -> None:
+    random = Random(seed)
+    meters = Meter(), SlowMeter()
+    now, touched = NOW, [0] * detectors
+    for number in range(detectors):
+        for meter in meters:
+            meter.begin(f"c{number}", now)
+    for second in range(40):
+        now += random.choice((SECOND, SECOND // 2))
+        for number in range(detectors):
+            count, size = random.randrange(scale), random.choice((0, 100, 1000))
+            delay, state, engine = random.randrange(10) * MILLISECOND, random.choice((0, 5000)), random.choice("aab")
+            composites = found(now - delay) * random.randrange(2)
+            touched[number] += random.randrange(scale)
+            source = random.choice("st") if second % 7 == 3 else "s"
+            for meter in meters:
+                own = meter.detectors[f"c{number}"]
+                own.received(source, size * count, count)
+                own.sent(size, composites, now)
+                own.state, own.engine = state, engine
+        latencies = {"": random.choice((1, 5)) * MILLISECOND}
+        silent = {"s": 1} if random.random() < 0.1 else {}
+        entries = []
+        for meter in meters:
+            meter.tick(now, lambda identity: touched[int(identity[1:])])
+            entries.append(meter.news(now, latencies, None, silent))
+        assert entries[0] == entries[1]

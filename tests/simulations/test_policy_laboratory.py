@@ -15,8 +15,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.simulations.experiments.experiment_file import load_experiment, parse_experiment
 from distced.simulations.experiments.kinds.policies_kind import KIND, PoliciesSpec
-from distced.simulations.experiments.model import ExperimentError
-from distced.simulations.experiments.policy_runs import treated
+from distced.simulations.experiments.model import ExperimentError, Results
+from distced.simulations.experiments.policy_runs import after_loss, treated
 from distced.simulations.experiments.recorded_workload import patterns_of
 from distced.simulations.experiments.reporting.sections import Claim, Figure
 from distced.simulations.experiments.reporting.write_report import write_report
@@ -25,7 +25,7 @@ from distced.simulations.experiments.runner import run_experiment
 from distced.simulations.experiments.topologies import TopologySpec, build, link_class
 from distced.simulations.experiments.workloads import WorkloadSpec, drifts_at, scenario_of
 from distced.simulations.network.scenario.outcome import compare
-from distced.simulations.network.scenario.run import Simulation, simulate
+from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import Scenario
 from tests.support.pictures import needs_matplotlib
 
@@ -181,13 +181,27 @@ def test_central_detectors_are_on_one_node() -> None:
 
 def test_static_placement_stays_where_the_policy_had_it() -> None:
     made = scenario("drift", duration="60s", subscriptions=4)
-    kept = treated(made, "static min-load", 30 * SECOND).scenario
-    simulation = Simulation(treated(made, "min-load", 30 * SECOND).scenario)
-    simulation.network.engine.run(made.start + 30 * SECOND)
-    placed = {name: entry.node for name, entry in simulation.administrator.detectors.items()}
-    outcome = simulate(kept)
-    assert placed and {name: entry.node for name, entry in outcome.detectors.items()} == placed
-    assert not outcome.moved
+    adaptive, static = (
+        treated(made, name, 30 * SECOND).figures(losses=False) for name in ("min-load", "static min-load")
+    )
+    assert adaptive["migrations"] and not static["migrations"]
+    assert static["detectors"] == adaptive["detectors"] and static["notifications"] == adaptive["notifications"]
+
+
+def test_composite_events_after_a_loss_are_those_of_a_run_without_one() -> None:
+    made = scenario(duration="30s", subscriptions=4)
+    outcome = simulate(made)
+    at = made.start + 20 * SECOND
+    after = after_loss(outcome, at)
+    found = [each.event for one in outcome.subscriptions.values() for each in one.found.values()]
+    assert after == {"expected_after_loss": sum(each.hi >= at for each in found), "delivered_after_loss": 1.0}
+
+
+def test_report_has_no_figure_without_a_policy_of_a_metric() -> None:
+    made = parse_experiment(TEXT.replace('"min-latency"', '"min-impact"'))
+    rows = [{**each.factors, "seed": each.seed, "latency_ms": 1.0, "bytes_s": 2.0} for each in made.cells()]
+    results = Results(made.spec, made.seeds, rows)
+    assert "own-metrics" not in {each.name for each in KIND.figures(results) if isinstance(each, Figure)}
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ _CLASSES: Final = {"wired": "wired links", "access": "access links", "wireless":
 
 def figures(results: Results) -> list[Section]:
     """Each workload on its own, policies at their own metrics, losses, drift, distance from the optimum."""
-    sections: list[Section] = [_settings(results), _own_metrics(results)]
+    sections: list[Section] = [_settings(results), *_own_metrics(results)]
     for workload in results.distinct("workload"):
         sections += _of_workload(results.where(workload=workload), workload)
     sections += [*_losses(results), *_drift(results), *_optimum(results)]
@@ -178,7 +178,7 @@ def _as_ratio(logarithms: Mapping[int, float]) -> Interval | None:
     return Interval(exp(middle), exp(middle - half), exp(middle + half), found.count)
 
 
-def _own_metrics(results: Results) -> Figure:
+def _own_metrics(results: Results) -> list[Section]:
     panels = []
     for metric in _METRICS:
         groups = {}
@@ -187,15 +187,20 @@ def _own_metrics(results: Results) -> Figure:
             if ratio is not None:
                 groups[treatment] = ratio
         axis = Axis(f"ratio to {metric.policy}", logarithmic=metric.axis.logarithmic, zero=False)
-        panels.append(Panel(axis, {"": groups}, metric.label, ("", 1.0)))
-    return Figure(
-        "own-metrics",
-        "Each metric against the policy that is named after it",
-        Dots(panels),
-        "Ratio of each treatment to the policy of the metric on the same seed, geometric mean over all workloads and "
-        "topologies, with 95 % confidence intervals over seeds. Right of the dashed line is worse than the policy that "
-        "aims at the metric; the optimum may be left of it.",
-    )
+        if groups:
+            panels.append(Panel(axis, {"": groups}, metric.label, ("", 1.0)))
+    if not panels:
+        return []
+    return [
+        Figure(
+            "own-metrics",
+            "Each metric against the policy that is named after it",
+            Dots(panels),
+            "Ratio of each treatment to the policy of the metric on the same seed, geometric mean over all workloads "
+            "and topologies, with 95 % confidence intervals over seeds. Right of the dashed line is worse than the "
+            "policy that aims at the metric; the optimum may be left of it.",
+        )
+    ]
 
 
 def _losses(results: Results) -> list[Section]:
@@ -210,7 +215,8 @@ def _losses(results: Results) -> list[Section]:
             "loss",
             "Delivery when the node with the most detectors is lost",
             Dots(panels),
-            "Share of the composite events after the loss that subscribers receive nevertheless; 1 is all. The process "
+            "Share of the composite events after the loss that subscribers receive nevertheless; 1 is all that one "
+            "engine finds over the published events. The node is lost after the measured part of the run. The process "
             "of the node ends without a farewell, and does not come back; nodes keep no checkpoints here. A central "
             "detector is tied to its node, as optima are to theirs, which are not run with a loss.",
         )

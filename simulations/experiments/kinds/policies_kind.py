@@ -6,7 +6,7 @@ Table of the file:
     [policies]
     treatments = ["min-latency", "min-bandwidth", "central", "optimum-bandwidth"]      # `policy_runs`
     measured_from = 0.5                # share of a run after which it is measured; of a drift, from its first change
-    losses = true                      # a second run of each cell but optima, in which a node is lost
+    losses = true                      # after the measured part of each run but optima, a node is lost
 
     [[policies.workloads]]             # `workloads.WorkloadSpec`
     name = "synthetic"
@@ -29,7 +29,7 @@ import msgspec
 from distced.middleware.model.timestamps import parse_duration
 from distced.simulations.experiments.kinds.policies_figures import figures
 from distced.simulations.experiments.model import Cell, ExperimentKind, Row
-from distced.simulations.experiments.policy_runs import OPTIMA, check_treatment, code_of, treated
+from distced.simulations.experiments.policy_runs import OPTIMA, check_treatment, code_of, measured_until, treated
 from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
 from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
 from distced.simulations.experiments.workloads import (
@@ -57,11 +57,17 @@ class PoliciesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Settings(msgspec.Struct, frozen=True):
-    """Settings of a cell."""
+    """Settings of a cell.
+
+    Attributes:
+        until_loss: whether the measured part ends before a loss, in this cell or in those it is compared with.
+        losses: whether a node is lost in this cell.
+    """
 
     workload: WorkloadSpec
     topology: TopologySpec
     measured_from: float
+    until_loss: bool
     losses: bool
     code: str = ""
 
@@ -86,18 +92,25 @@ def check(spec: PoliciesSpec) -> None:
     named_once([each.name for each in spec.topologies], ("topologies",), "topology")
     for place, topology in enumerate(spec.topologies):
         check_topology(topology, ("topologies", place))
-    check_range(spec.measured_from, 0.3, 0.9, ("measured_from",), "share of a run")
+    check_range(spec.measured_from, 0.3, 0.7 if spec.losses else 0.9, ("measured_from",), "share of a run")
 
 
 def cells(spec: PoliciesSpec, seeds: Sequence[int]) -> list[Cell]:
     """Workloads × topologies × treatments × seeds."""
-    # An optimum is tied to its nodes: a loss would say nothing about it, and take as long as the run itself.
+    # An optimum is tied to its nodes: a loss would say nothing about it.
     losses = {each: spec.losses and each not in OPTIMA for each in spec.treatments}
     return [
         Cell(
             {"workload": workload.name, "topology": topology.name, "treatment": treatment},
             seed,
-            _Settings(workload, topology, spec.measured_from, losses[treatment], spec.codes.get(treatment, "")),
+            _Settings(
+                workload,
+                topology,
+                spec.measured_from,
+                spec.losses,
+                losses[treatment],
+                spec.codes.get(treatment, ""),
+            ),
         )
         for seed in seeds
         for workload in spec.workloads
@@ -115,7 +128,8 @@ def run(cell: Cell) -> list[Row]:
     since = round(parse_duration(workload.duration) * settings.measured_from)
     if workload.kind == "drift":
         since = drifts_at(workload)
-    made = treated(scenario, str(cell.factors["treatment"]), since)
+    until = measured_until(scenario) if settings.until_loss else scenario.duration
+    made = treated(scenario, str(cell.factors["treatment"]), since, until)
     return [made.figures(losses=settings.losses)]
 
 

@@ -151,22 +151,30 @@ class Comparison:
 
 def compare(outcome: ScenarioOutcome) -> dict[str, Comparison]:
     """Comparison of each subscription with a single right answer, by name."""
-    final = outcome.final
     comparable = {name: each for name, each in outcome.subscriptions.items() if _is_comparable(each, outcome)}
-    if final is None or not comparable:
+    return {
+        name: _comparison(found, comparable[name], outcome) for name, found in expected(comparable, outcome).items()
+    }
+
+
+def expected(
+    subscriptions: Mapping[str, SimulatedSubscription], outcome: ScenarioOutcome
+) -> dict[str, list[CompositeEvent]]:
+    """Composite events of subscriptions, by name, as one engine finds them over all published events.
+
+    Up to the least of the last promises; empty where a source promises nothing.
+    """
+    final = outcome.final
+    if final is None or not subscriptions:
         return {}
-    compiled = _compiled(comparable.values(), outcome)
+    compiled = _compiled(subscriptions.values(), outcome)
     by_id = {each.canonical_id: each for each in compiled.values()}
     engine = StepwiseEngine(list(by_id.values()))
     found: dict[str, list[CompositeEvent]] = {identity: [] for identity in by_id}
     for event in [*engine.feed(sorted(outcome.published, key=lambda one: one.key)), *engine.advance(final)]:
         if event.source in found and event.hi <= final:
             found[event.source].append(event)
-    return {
-        name: _comparison(found[compiled[name].canonical_id], each, outcome)
-        for name, each in comparable.items()
-        if name in compiled
-    }
+    return {name: found[compiled[name].canonical_id] for name in subscriptions if name in compiled}
 
 
 def _is_comparable(each: SimulatedSubscription, outcome: ScenarioOutcome) -> bool:
