@@ -86,9 +86,10 @@ def _read(content: Callable[[], bytes], name: str, language: str) -> PatternSour
     try:
         return PatternSource(dedent(pattern_text(content())), name, language)
     except FileNotFoundError:
-        raise PatternError(
-            "no such pattern file", given=name, advice="a pattern itself has brackets: [Door] ; [Motion]"
-        ) from None
+        written = "paths begin in the current folder"
+        if not language:
+            written += ", and a pattern itself has brackets: [Door] ; [Motion]"
+        raise PatternError("no such pattern file", given=name, advice=written) from None
     except (OSError, ValueError) as error:
         raise PatternError("cannot read the pattern file", given=name, advice=str(error)) from None
 
