@@ -23,12 +23,20 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import DetectorGraph, cut, none
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
 from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
 from distced.policies.distribution.choose.ranking import Request
-from distced.policies.distribution.choose.reconsider import DWELL, HostChange, gives_way, may_move_together, reconsider
+from distced.policies.distribution.choose.reconsider import (
+    DWELL,
+    HostChange,
+    Together,
+    gives_way,
+    may_move_together,
+    reconsider,
+)
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import Decomposition, DistributionPolicy, Policy
 from distced.policies.distribution.situation.situation import Situation
@@ -77,10 +85,14 @@ class Placement:
         self._whole: dict[tuple[str, tuple[str, ...]], tuple[Compiled, DetectorGraph]] = {}
         # Detectors that stay, by what that depends on beside the situation; those of the present situation alone.
         self._stays: dict[str, tuple[_Asked, bool, dict[str, Sequence[Place]]]] = {}
+        # Groups of detectors that stay in the present situation, and what was asked of detectors at one instant, ns.
+        self._tried: set[Together] = set()
+        self._asked_at = INSTANT_MIN
+        self._all_asked: dict[str, _Asked | None] = {}
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
-        self._stays.clear()
+        self._forget()
         if change.kind == "detector":
             self.planner.detector_changed(change)
         if change.kind != "topology":
@@ -118,7 +130,7 @@ class Placement:
         request = self._request(found, placed, self._graphs(found, placed, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
         expected = self._alike(suggestion.expected)
-        self._stays.clear()
+        self._forget()
         self.situation.expect(found.id, expected)
         planned = self.planner.planned(found, suggestion.graph, entry)
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, expected)
@@ -181,7 +193,15 @@ class Placement:
             return None
         try:
             change = reconsider(
-                asked.policy, self.situation, hosted.detector.id, asked.places, asked.hints, since, now, movable
+                asked.policy,
+                self.situation,
+                hosted.detector.id,
+                asked.places,
+                asked.hints,
+                since,
+                now,
+                movable,
+                self._tried if isinstance(asked.policy, DistributionPolicy) else None,
             )
         except DistcedError:
             return None  # The hints leave no node any more.
@@ -211,6 +231,21 @@ class Placement:
         except DistcedError:
             return None  # There is no such policy any more.
 
+    def _asked_once(self, hosted: HostedDetector, now: int) -> _Asked | None:
+        """The same, once for all detectors that are reconsidered at an instant."""
+        if now != self._asked_at:
+            self._asked_at = now
+            self._all_asked.clear()
+        if hosted.detector.id not in self._all_asked:
+            self._all_asked[hosted.detector.id] = self._asked(hosted)
+        return self._all_asked[hosted.detector.id]
+
+    def _forget(self) -> None:
+        """Drop what was found in the situation before."""
+        self._stays.clear()
+        self._tried.clear()
+        self._all_asked.clear()
+
     def _movable(
         self, asked: _Asked, hosted: HostedDetector, now: int, beside: Iterable[HostedDetector]
     ) -> dict[str, Sequence[Place]]:
@@ -221,7 +256,7 @@ class Placement:
         for each in beside:
             if each is hosted or each.replicas or now - each.since < DWELL:
                 continue
-            other = self._asked(each)
+            other = self._asked_once(each, now)
             if other is not None and other.policy == asked.policy and not (other.hints.nodes or other.hints.avoid):
                 found[each.detector.id] = other.places
         return found

@@ -16,6 +16,7 @@ from distced.policies.distribution.choose.reconsider import (
     IMPACT_MARGIN,
     MARGIN,
     HostChange,
+    Together,
     is_better,
     pays,
     reconsider,
@@ -263,6 +264,21 @@ def test_detectors_that_read_the_same_move_together_where_none_moves_alone() -> 
     moved_to(situation, found)
     for name, other in (("d", "other"), ("other", "d")):
         assert reconsider(BANDWIDTH, situation, name, EAST, Hints(), 0, DWELL, {other: EAST}) is None
+
+
+def test_group_that_stays_is_tried_once_for_all_its_detectors() -> None:
+    """In one situation: what one of them has found holds for the others."""
+    tried: set[Together] = set()
+    stays = both_on("w")
+    for detector, other in (("d", "other"), ("other", "d")):
+        assert reconsider(BANDWIDTH, stays, detector, EAST, Hints(), 0, DWELL, {other: EAST}, tried) is None
+    [(policy, detectors, nodes)] = tried
+    assert (policy, detectors) == (BANDWIDTH.text, {"d", "other"}) and "w" not in nodes
+    # It moves from the east, but not where it was tried before.
+    found = reconsider(BANDWIDTH, both_on("e"), "d", EAST, Hints(), 0, DWELL, {"other": EAST}, set())
+    assert found is not None and found.together
+    tried = {(BANDWIDTH.text, frozenset({"d", "other"}), frozenset({"w", "m"}))}
+    assert reconsider(BANDWIDTH, both_on("e"), "d", EAST, Hints(), 0, DWELL, {"other": EAST}, tried) is None
 
 
 def test_detectors_move_together_only_where_it_pays() -> None:

@@ -63,6 +63,9 @@ MOST_NODES: Final = 10  # Nodes that are considered for these: the best ones for
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 """Move the detector, replicate it to a further node, or drop a replica."""
 
+Together: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
+"""Detectors of a node under a policy, and the nodes that they might move to together."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
@@ -88,6 +91,7 @@ def reconsider(
     since: int,
     now: int,
     beside: Mapping[str, Sequence[Place]] | None = None,
+    tried: set[Together] | None = None,
 ) -> HostChange | None:
     """Proposed change, or None.
 
@@ -96,6 +100,7 @@ def reconsider(
         since: arrival at the node, ns.
         beside: listeners of the other detectors of the node that may move to any node with it: of the same policy,
             without replicas.
+        tried: groups of these that move together nowhere in this situation; those found here are added.
     """
     if detector not in situation.detectors or not subscribers:
         return None
@@ -113,7 +118,7 @@ def reconsider(
     forced = primary in draining or _is_ruled_out(primary, hints)
     change = standing.better_place(free, forced=forced)
     if change is None and beside and not forced and len(hosts) == 1:
-        change = standing.better_together(beside, free)
+        change = standing.better_together(beside, free, set() if tried is None else tried)
     if change is None and not forced and len(hosts) == 1:
         change = standing.relief(free)
     return change
@@ -419,7 +424,9 @@ class _Standing:
 
     # Several detectors as one.
 
-    def better_together(self, beside: Mapping[str, Sequence[Place]], free: Sequence[str]) -> HostChange | None:
+    def better_together(
+        self, beside: Mapping[str, Sequence[Place]], free: Sequence[str], tried: set[Together]
+    ) -> HostChange | None:
         """A better node for this detector with others of its node that read the same streams."""
         now = self._candidate(self.hosts)
         if not _aims_at_bytes(self.policy, now):
@@ -429,11 +436,14 @@ class _Standing:
         sharing = [name for name in sorted(beside) if not own.isdisjoint(reading.streams_of(name))]
         near = sorted((node for node in free if node in self.reached), key=lambda node: self._rank(self.reached[node]))
         for names in (alike, sharing) if alike != sharing else (sharing,):
-            if 0 < len(names) < MOST_TOGETHER:
+            together = self.policy.text, frozenset((self.detector, *names)), frozenset(near[:MOST_NODES])
+            # What holds for one of them holds for all.
+            if 0 < len(names) < MOST_TOGETHER and together not in tried:
                 group = _Group(self, {name: beside[name] for name in names})
                 change = group.better_place(near[:MOST_NODES])
                 if change is not None:
                     return change
+                tried.add(together)
         return None
 
     def relief(self, free: Sequence[str]) -> HostChange | None:
