@@ -229,6 +229,10 @@ class BrokerOptions:
     max_unannounced: Annotated[
         int, Option(metavar="N", help="Sources without an entry whose events are read, at most.", min=1)
     ] = MESSAGE_LIMITS.unannounced
+    sampled_types: Annotated[
+        int,
+        Option(metavar="N", help="Types with a distribution of attribute values for placement; 0 for none.", min=0),
+    ] = MESSAGE_LIMITS.sampled_types
     checkpoints: Annotated[
         str,
         Option(
@@ -471,6 +475,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_entries,
         options.max_homes,
         options.max_unannounced,
+        options.sampled_types,
     )
     store = options.checkpoints or default_folder(server_name(url))
     return {

@@ -68,6 +68,7 @@ class MessageLimits:
         homes: servers that sources are at home at; a node connects to each.
         unannounced: sources of events without an entry in the directory, each of which takes memory in every detector
             that reads it.
+        sampled_types: event types whose distribution of attribute values is in the entry of a node; 0 for none.
     """
 
     size: int = MAX_MESSAGE
@@ -79,6 +80,7 @@ class MessageLimits:
     entries: int = 100_000
     homes: int = 100
     unannounced: int = 10_000
+    sampled_types: int = 50
 
 
 LIMITS: Final = MessageLimits()

@@ -27,6 +27,7 @@ from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.served import FEW
 from distced.brokers.node.story import Stories
+from distced.brokers.node.value_samples import ValueSamples
 from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import (
@@ -81,6 +82,7 @@ class EventPath:
         excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
         memory: bytes of the state of detectors where they are many, by id.
         waiting: messages of publishers that publish too much.
+        values: samples of attribute values of primitive events.
         shares: shares of the work of the running detectors.
     """
 
@@ -123,6 +125,7 @@ class EventPath:
         self.excesses: dict[str, LimitError] = {}
         self.memory: dict[str, int] = {}
         self.waiting = WaitingFrames()
+        self.values = ValueSamples(limits.sampled_types)
         self.shares = WorkShares(detector_limits)
         # Detectors reported to be behind, as their releases are put off.
         self._behind: dict[Detector, None] = {}
@@ -186,6 +189,8 @@ class EventPath:
                 return effects + self._one_more(route, frame, topic, payload, now)
             if frame.number is not None:
                 position = StreamPosition(frame.type, frame.number, self.clock_bound.top(frame.top, now))
+            if events:
+                self.values.take(events[0], now)
         for reader in route.readers:
             if reader.__class__ is HostedInput:
                 reader.meter.received(source, len(payload) + len(topic), len(events))

@@ -632,6 +632,7 @@ class Node(NodePart):
         if again:
             self.exclusion.measured()
             self._status_at = now
+            self.event_path.values.tick(now)
             effects += self._status_effects(now)
             effects += self._report_engines()
             if self._handshake.settled:
@@ -1010,6 +1011,7 @@ class Node(NodePart):
             self.draining.active,
             self.event_path.bound.limits.size,
             self.reads_history,
+            self.event_path.values.published,
         )
         return self.put("node", self.name, entry)
 

@@ -25,10 +25,12 @@ server by its URL, and that of the directory by an empty string (`home`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
+from distced.middleware.model.events import Attribute
 from distced.middleware.model.published_types import PublishedType
 from distced.middleware.model.timestamps import HOUR
 from distced.middleware.sets.wanted import Test
@@ -97,6 +99,34 @@ class SourceEntry(msgspec.Struct, frozen=True):
             raise ValueError("a source with a home, or with numbered messages, and no publisher")
 
 
+class AttributeValues(msgspec.Struct, frozen=True, array_like=True):
+    """Distribution of the values of an attribute over a sample of events.
+
+    Attributes:
+        common: shares of the most frequent values, by `value_key`; all shares add up to 1.
+        others: number of other values.
+        quantiles: least value, deciles and greatest value of numbers where not all are common; else empty.
+    """
+
+    common: dict[str, float] = {}
+    others: Count = 0
+    quantiles: tuple[float, ...] = ()
+
+
+class TypeValues(msgspec.Struct, frozen=True, array_like=True):
+    """Distribution of the values of a type's attributes; `sample`: number of events looked at."""
+
+    sample: Count = 0
+    attributes: dict[str, AttributeValues] = {}
+
+
+def value_key(value: Attribute) -> str:
+    """Key of a value among common ones: of a text the digest, as more may read the directory than the events."""
+    if isinstance(value, str):
+        return "#" + blake2b(value.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{value:.9g}"
+
+
 class NodeEntry(msgspec.Struct, frozen=True):
     """Broker node.
 
@@ -112,6 +142,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         draining: whether its detectors move away, and none come.
         history: whether it reads a history, for subscriptions with an origin.
         max_message: bytes of a client's message that it reads at most.
+        values: distribution of attribute values of the events that it reads, by type; input of policies.
     """
 
     since: Instant
@@ -125,6 +156,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     draining: bool = False
     max_message: Count = MAX_MESSAGE
     history: bool = False
+    values: dict[str, TypeValues] = {}
 
     @property
     def common(self) -> bool:

@@ -14,7 +14,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SourceEntry
 from distced.policies.distribution.estimate.delays import Input, waited
-from distced.policies.distribution.estimate.detector_estimate import expected, share_of
+from distced.policies.distribution.estimate.detector_estimate import expected
+from distced.policies.distribution.estimate.selectivity import Selectivity
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.situation import Situation
 
@@ -127,7 +128,7 @@ def test_hints_and_derivations_change_estimate() -> None:
 )
 def test_conditions_have_shares(condition: str, share: float) -> None:
     position = compile_pattern(f"[A where {condition}]").automaton.positions[0]
-    assert share_of(position.label.condition("A")) == pytest.approx(share)
+    assert Selectivity({}).share(position.label.condition("A")) == pytest.approx(share)
 
 
 # Waiting.

@@ -13,7 +13,7 @@ from distced.detectors.cutting.cut import DetectorGraph
 from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, Measured
-from distced.policies.distribution.estimate.busiest_node import ESTIMATED, error_of
+from distced.policies.distribution.estimate.busiest_node import ESTIMATED, INFORMED, error_of
 from distced.policies.distribution.estimate.delays import (
     Input,
     arrivals,
@@ -21,7 +21,14 @@ from distced.policies.distribution.estimate.delays import (
     until_all_heard,
     waited,
 )
-from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, is_read_by_type, streams_of
+from distced.policies.distribution.estimate.detector_estimate import (
+    Part,
+    Rates,
+    expected,
+    is_informed,
+    is_read_by_type,
+    streams_of,
+)
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
@@ -62,7 +69,8 @@ class CostEstimate:
 
     Attributes:
         does: measured or estimated load and output.
-        load: instances touched per second; of a new detector corrected by earlier estimates.
+        load: instances touched per second; of a new detector corrected by earlier estimates where the values of its
+            events are unknown.
         error: standard error of that.
         watermark_rate: watermarks per second.
         louder: additional bytes per second over links, and their cost, from its parts to their present listeners.
@@ -158,7 +166,9 @@ class CostEstimate:
             assumed=assumed,
             watermark_rate=watermark_rate,
         )
-        if foreseen is None:
+        if foreseen is None and is_informed(plan, situation):
+            made.error = INFORMED * made.load
+        elif foreseen is None:
             made.load *= situation.measures.correction
             made.error = ESTIMATED * made.load
         return made

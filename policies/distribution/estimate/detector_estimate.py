@@ -10,11 +10,9 @@ instances by those alone that satisfy a condition on the event.
 Results of a history (`Foreseen`) come first. Without one:
 
 - *Rates*: measured; else the hint's, divided among the sources of the type; else the topology's; else `RATE`.
-- *Filters, guards*: Selinger et al., "Access Path Selection in a Relational Database Management System" (SIGMOD 1979),
-  Table 1: a tenth for an equality, a third for an inequality, parts of a condition independent. Statistics of attribute
-  values were rejected: the directory has none.
+- *Filters, guards*: by the distribution of attribute values, where nodes have published one (`selectivity`).
 - *Time events*: by their delay; at a fixed time once a day.
-- *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key of `KEYS`.
+- *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key.
 - *Iterations* return to a state; the flow is followed `ROUNDS` times.
 - *The start* is touched by events that begin a match alone, as engines count (`detectors.stepwise.matcher`).
 - *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
@@ -46,20 +44,16 @@ from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.clock_rules import CLOCK_PREFIX, interval_of
+from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Recurring, Relative
-from distced.middleware.sets.describable import ConditionByType
-from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Unary
 from distced.middleware.wire.directory_entries import Hints, Measured
+from distced.policies.distribution.estimate.selectivity import EQUAL, Selectivity
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 
-KEYS: Final = 10.0  # Assumed number of values of a key
 ROUNDS: Final = 12  # Rounds of the flow around iterations; the rest is negligible
-EQUAL: Final = 0.1
-COMPARED: Final = 1 / 3
-OTHERWISE: Final = 0.5  # Share for other conditions, such as a boolean attribute
 MOST: Final = 1e9  # Upper limit of any rate, per second
 
 
@@ -109,12 +103,12 @@ def expected(
         watermark_rate = foreseen.output(part=derivations, read=is_read_by_type(plan, situation))
         inside = foreseen.rate * message_sizes.INSIDE * plan_length(plan) if constituents and not derivations else 0.0
         load = foreseen.load(plan.parts)
-        load = flow_of(automaton, rates).touched if load is None else load
+        load = flow_of(automaton, rates, plan.compiled.constants).touched if load is None else load
         return Measured(load=load, rate=foreseen.rate, size=watermark_rate.size + inside, inputs=heard, events=events)
-    flow = flow_of(automaton, rates)
+    flow = flow_of(automaton, rates, plan.compiled.constants)
     rate = flow.found
     if automaton.output is not None and automaton.output.condition is not None:
-        rate *= share_of(automaton.output.condition)
+        rate *= Selectivity({}).share(automaton.output.condition)
     if hints.selectivity is not None and not derivations:
         rate = events * hints.selectivity
     each = message_sizes.COMPOSITE + message_sizes.ID * flow.length
@@ -136,6 +130,13 @@ def is_read_by_type(plan: DetectorPlan, situation: Situation) -> bool:
     """Whether detectors read the type it publishes."""
     output = plan.compiled.structure.output
     return output is not None and situation.reading.is_type_read(output.type_name, but=plan.id)
+
+
+def is_informed(plan: DetectorPlan, situation: Situation) -> bool:
+    """Whether the distribution of values is known of all primitive types that a planned detector reads."""
+    types = plan.compiled.structure.type_names()
+    published = situation.reading.publishers_of
+    return types is not None and all(name in situation.values or published(name) for name in types)
 
 
 def plan_length(plan: DetectorPlan) -> float:
@@ -216,41 +217,83 @@ class Rates:
 _KNOWN: Final = 256
 """Number of automata whose flow is remembered."""
 
-_flows: dict[int, tuple[Automaton, tuple[tuple[str, float], ...], Flow]] = {}
+
+class _Shares(NamedTuple):
+    """Shares of events that a flow depends on, beside rates.
+
+    Attributes:
+        positions: of the events of each type: in the domain of each position, tried on instances there, in its label.
+        met: by state and type the share of events with the value that an instance is looked up by; None for no lookup.
+        of_key: by state the share of events with the same key.
+    """
+
+    positions: Sequence[tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]]]
+    met: Sequence[Mapping[str, float] | None]
+    of_key: Sequence[float]
+
+    def flat(self) -> tuple[object, ...]:
+        """All of them in order."""
+        positions = [tuple(each.items()) for position in self.positions for each in position]
+        return (*positions, *(tuple((each or {}).items()) for each in self.met), *self.of_key)
 
 
-def flow_of(automaton: Automaton, rates: Rates) -> Flow:
-    """Flow through an automaton; remembered for patterns of the same shape, which have the same states."""
+_flows: dict[tuple[int, tuple[tuple[str, float], ...], tuple[object, ...]], tuple[Automaton, Flow]] = {}
+
+
+def flow_of(automaton: Automaton, rates: Rates, constants: Sequence[Attribute] = ()) -> Flow:
+    """Flow through an automaton; remembered for patterns of the same shape, which have the same states, with the same
+    rates and shares of events."""
     own, sides, lengths = _rates(automaton, rates)
+    values = rates.situation.values
+    registers = {each.name for each in automaton.registers}
+    selectivity = Selectivity(values, constants or automaton.constants, registers)
     if automaton.parts:
-        return _flow(automaton, own, sides, lengths)
-    given = tuple(own.items())
-    known = _flows.get(id(automaton.states))
-    if known is not None and known[1] == given:
-        return known[2]
-    flow = _flow(automaton, own, sides, lengths)
+        return _flow(automaton, own, sides, lengths, _shares(automaton, own, selectivity))
+    # Without values the shares are those of the shape.
+    shares = _shares(automaton, own, selectivity) if values else None
+    key = id(automaton.states), tuple(own.items()), () if shares is None else shares.flat()
+    known = _flows.get(key)
+    if known is not None:
+        return known[1]
+    flow = _flow(automaton, own, sides, lengths, shares or _shares(automaton, own, selectivity))
     # The automaton is kept, so that its states are those of the key as long as this is here.
-    _flows[id(automaton.states)] = automaton, given, flow
+    _flows[key] = automaton, flow
     if len(_flows) > _KNOWN:
         _flows.pop(next(iter(_flows)), None)
     return flow
 
 
-def _flow(automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], lengths: dict[str, float]) -> Flow:
+def _shares(automaton: Automaton, own: Mapping[str, float], selectivity: Selectivity) -> _Shares:
     types = frozenset(own)
-    waits = wait_keys(automaton)
     # Of each position once, as each may be reached from all before it.
     positions = [
-        (inside := shares(each.domain, types), _read(automaton, each, inside), shares(each.label, types))
+        (inside := selectivity.shares(each.domain, types), _read(automaton, each, inside),
+         selectivity.shares(each.label, types))
         for each in automaton.positions
-    ]
-    states = [
-        _Waiting.of(
-            automaton, state, own, positions, lengths, begins=place in automaton.starts,
-            looked_up=waits is not None and waits[place] is not None,
-        )
-        for place, state in enumerate(automaton.states)
     ]  # fmt: skip
+    waits = wait_keys(automaton)
+    met: list[Mapping[str, float] | None] = []
+    of_key = []
+    for place, state in enumerate(automaton.states):
+        read = sorted({name for move in state.moves for name in positions[move.position][0] if _is_event(name)})
+        wait = None if waits is None else waits[place]
+        met.append(None if wait is None else {name: selectivity.equal(name, wait.attribute) for name in read})
+        keys = (*automaton.key, *(name for each in state.keys for name in automaton.inner_keys[each]))
+        # Of several attributes that with the most values decides.
+        of_key.append(
+            min((selectivity.equal(name, key) for key in keys for name in read), default=EQUAL if keys else 1.0)
+        )
+    return _Shares(positions, met, of_key)
+
+
+def _is_event(name: str) -> bool:
+    return name[0] not in (TIMER_PREFIX, CLOCK_PREFIX)
+
+
+def _flow(
+    automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], lengths: dict[str, float], shares: _Shares
+) -> Flow:
+    states = [_Waiting.of(automaton, place, own, shares, lengths) for place in range(len(automaton.states))]
     arriving = [0.0] * len(states)
     # How many events have been matched on arrival, times how many arrive.
     matched = [0.0] * len(states)
@@ -317,10 +360,9 @@ class _Waiting:
 
     @classmethod
     def of(
-        cls, automaton: Automaton, state: AutomatonState, own: Mapping[str, float],
-        positions: Sequence[tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]]],
-        lengths: Mapping[str, float], *, begins: bool, looked_up: bool,
-    ) -> _Waiting:  # fmt: skip
+        cls, automaton: Automaton, place: int, own: Mapping[str, float], shares: _Shares, lengths: Mapping[str, float]
+    ) -> _Waiting:
+        state, positions = automaton.states[place], shares.positions
         inside: dict[str, float] = {}
         read: dict[str, float] = {}
         labels: list[Mapping[str, float]] = []
@@ -331,8 +373,7 @@ class _Waiting:
                 read[name] = max(read.get(name, 0.0), tried[name])
             labels.append(label)
         domain = sum(own[name] * share for name, share in inside.items())
-        seen = sum(own[name] * share for name, share in read.items() if name[0] not in (TIMER_PREFIX, CLOCK_PREFIX))
-        survive = 1.0 if begins else _survive(automaton, state, domain)
+        survive = 1.0 if place in automaton.starts else _survive(automaton, state, domain * shares.of_key[place])
         onward = []
         for move, label in zip(state.moves, labels, strict=True):
             rate = sum(own[name] * share for name, share in label.items() if name in inside)
@@ -341,21 +382,22 @@ class _Waiting:
                 size = parts / rate
                 onward.append((min(rate / domain, 1.0) * survive, size, automaton.arrivals[move.position]))
         # One that has run out of its window is touched once more, which ends it.
-        met = seen * EQUAL if looked_up else seen
+        equal = shares.met[place]
+        met = sum(
+            own[name] * share * (1.0 if equal is None else equal[name])
+            for name, share in read.items()
+            if _is_event(name)
+        )
         touches = met / domain * survive + 1.0 - survive if domain else 0.0
         return cls(domain, touches, tuple(onward), state.accepting)
 
 
-def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> float:
-    """Share of instances still in their windows at the next event of the domain."""
+def _survive(automaton: Automaton, state: AutomatonState, rate: float) -> float:
+    """Share of instances still in their windows at the next event; `rate`: of those of their key in the domain."""
     windows = [automaton.windows[each] for each in state.windows]
     if automaton.whole_window is not None:
         windows.append(automaton.whole_window)
-    if not windows:
-        return 1.0
-    length = min(windows) / SECOND
-    keyed = bool(automaton.key or state.keys)
-    return -math.expm1(-domain * length / (KEYS if keyed else 1.0))
+    return -math.expm1(-rate * min(windows) / SECOND) if windows else 1.0
 
 
 def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], list[Flow], dict[str, float]]:
@@ -388,36 +430,3 @@ def _timer_rate(timer: AutomatonTimer) -> float:
     first = timer.when.first if isinstance(timer.when, Recurring) else timer.when
     delay = first.delay if isinstance(first, Relative) else DAY
     return SECOND / max(delay, 1)
-
-
-def share_of(condition: Expression) -> float:
-    if condition == TRUE:
-        return 1.0
-    if condition == FALSE:
-        return 0.0
-    match condition:
-        case Unary(operator="not", operand=operand):
-            return 1.0 - share_of(operand)
-        case Binary(operator="and", left=left, right=right):
-            return share_of(left) * share_of(right)
-        case Binary(operator="or", left=left, right=right):
-            one, other = share_of(left), share_of(right)
-            return one + other - one * other
-        case Binary(operator="=="):
-            return EQUAL
-        case Binary(operator="!="):
-            return 1.0 - EQUAL
-        case Binary(operator="<" | "<=" | ">" | ">="):
-            return COMPARED
-        case _:
-            return OTHERWISE
-
-
-def shares(described: ConditionByType, types: frozenset[str]) -> dict[str, float]:
-    """Share of the events of each type that can be in a set."""
-    found = {}
-    for name in types:
-        share = share_of(described.condition(name))
-        if share:
-            found[name] = share
-    return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distced.middleware.wire.directory import Entries
-from distced.middleware.wire.directory_entries import HintEntry, Measured
+from distced.middleware.wire.directory_entries import HintEntry, Measured, TypeValues
 from distced.policies.distribution.situation.link_traffic import LinkTraffic
 from distced.policies.distribution.situation.locations import Locations
 from distced.policies.distribution.situation.node_load import NodeLoad
@@ -40,6 +40,7 @@ class Situation(Locations):
         self.measures = StreamRates(self.reading, self.loads, topology)
         self._link_traffic = LinkTraffic(self, self.reading, self.measures)
         self._work = NodeLoad(self.nodes, self.detectors, self.loads, self.measures, topology)
+        self._values: dict[str, TypeValues] | None = None
         self._forget_places()
 
     @classmethod
@@ -87,6 +88,8 @@ class Situation(Locations):
             case "node":
                 known = self.nodes.get(name)
                 _put(self.nodes, name, entry)
+                if (known.values if known is not None else {}) != (entry.values if entry is not None else {}):
+                    self._values = None
                 # It publishes its counters every few seconds, which make no difference here.
                 if known is None or entry is None or (known.home, known.capacity) != (entry.home, entry.capacity):
                     self._forget_places()
@@ -123,6 +126,20 @@ class Situation(Locations):
         self._link_traffic.forget()
         self._work.forget_nodes()
         self._forget()
+
+    # Values of events.
+
+    @property
+    def values(self) -> Mapping[str, TypeValues]:
+        """Distribution of attribute values by type, of the node with the largest sample."""
+        if self._values is None:
+            self._values = {}
+            for _, node in sorted(self.nodes.items()):
+                for name, each in node.values.items():
+                    known = self._values.get(name)
+                    if known is None or known.sample < each.sample:
+                        self._values[name] = each
+        return self._values
 
     # How much nodes have to do.
 

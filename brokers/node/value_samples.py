@@ -1,0 +1,129 @@
+"""Samples of attribute values of the primitive events that a node reads, and their distribution for the directory.
+
+Policies estimate the load of a detector that does not run yet from the share of events that pass its conditions
+(`policies.distribution.estimate.selectivity`). Selinger et al., "Access Path Selection in a Relational Database
+Management System" (SIGMOD 1979), section 4: statistics of relations, else constants.
+
+Events of a type are taken at most each `EVERY`, so a node with many events pays for a comparison alone; the last
+`SAMPLE` of them are kept. The distribution is published when its sample has doubled, later where shares have changed:
+it is an entry that all participants read. Texts are published as digests. Rejected: a share for each condition in use,
+which new patterns do not have; sketches of the joint distribution, as conditions are seldom on several attributes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import MILLISECOND, MINUTE
+from distced.middleware.wire.directory_entries import AttributeValues, TypeValues, value_key
+
+EVERY: Final = 100 * MILLISECOND
+"""Least interval between events of a type that are taken, ns."""
+
+SAMPLE: Final = 200
+"""Number of events of a type that are kept."""
+
+LEAST: Final = 16
+"""Number of events of a type from which its distribution is published."""
+
+COMMON: Final = 16
+"""Most values of an attribute that are published each for itself."""
+
+REVIEWED_EVERY: Final = 5 * MINUTE
+"""Interval of comparisons with what was published, ns."""
+
+CHANGE: Final = 0.1
+"""Least change of a share that counts, and of a decile, as a share of the range."""
+
+
+@dataclass(slots=True)
+class _Sample:
+    """Sample of a type; `taken_at`: instant of the last event, ns; `published`: size of the published sample."""
+
+    taken_at: int
+    events: deque[Mapping[str, Attribute]] = field(default_factory=lambda: deque(maxlen=SAMPLE))
+    published: int = 0
+
+
+class ValueSamples:
+    """Samples of attribute values by type.
+
+    Attributes:
+        published: distributions published last, by type.
+    """
+
+    def __init__(self, most_types: int) -> None:
+        """`most_types`: further types have no sample."""
+        self.published: dict[str, TypeValues] = {}
+        self._most = most_types
+        self._samples: dict[str, _Sample] = {}
+        self._reviewed_at: int | None = None
+
+    def take(self, event: Event, now: int) -> None:
+        """Take an event of a frame into the sample, where it is time."""
+        sample = self._samples.get(event.type)
+        if sample is None:
+            if len(self._samples) >= self._most:
+                return
+            sample = self._samples[event.type] = _Sample(now)
+        elif 0 <= now - sample.taken_at < EVERY:
+            return
+        sample.taken_at = now
+        sample.events.append(event.attributes)
+
+    def tick(self, now: int) -> bool:
+        """Compute the distributions that are due; whether one has changed."""
+        due = [name for name, each in self._samples.items() if len(each.events) >= max(LEAST, 2 * each.published)]
+        if self._reviewed_at is None or not 0 <= now - self._reviewed_at < REVIEWED_EVERY:
+            self._reviewed_at = now
+            due = [name for name, each in self._samples.items() if len(each.events) >= LEAST]
+        changed = False
+        for name in due:
+            sample = self._samples[name]
+            made, before = _distribution(sample.events), self.published.get(name)
+            if before is None or made.sample >= 2 * before.sample or _apart(before, made):
+                self.published[name], sample.published = made, made.sample
+                changed = True
+        return changed
+
+
+def _distribution(events: Iterable[Mapping[str, Attribute]]) -> TypeValues:
+    rows = list(events)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return TypeValues(len(rows), {name: _of_attribute([row.get(name) for row in rows]) for name in names})
+
+
+def _of_attribute(values: list[Attribute]) -> AttributeValues:
+    counts = Counter(map(value_key, values))
+    common = {key: round(count / len(values), 4) for key, count in counts.most_common(COMMON)}
+    others = len(counts) - len(common)
+    numbers = sorted(float(each) for each in values if isinstance(each, int | float) and not isinstance(each, bool))
+    if not others:
+        return AttributeValues(common)
+    # A value that was seen once or twice of many is not frequent.
+    common = {key: share for key, share in common.items() if share * len(values) > 2}
+    others = len(counts) - len(common)
+    if len(numbers) <= len(values) // 2:
+        return AttributeValues(common, others)
+    deciles = [numbers[round(tenth * (len(numbers) - 1) / 10)] for tenth in range(11)]
+    return AttributeValues(common, others, tuple(float(f"{each:.6g}") for each in deciles))
+
+
+def _apart(before: TypeValues, after: TypeValues) -> bool:
+    if before.attributes.keys() != after.attributes.keys():
+        return True
+    for name, one in before.attributes.items():
+        other = after.attributes[name]
+        if any(abs(one.common.get(key, 0.0) - other.common.get(key, 0.0)) > CHANGE
+               for key in one.common.keys() | other.common.keys()):  # fmt: skip
+            return True
+        if len(one.quantiles) != len(other.quantiles):
+            return True
+        width = (one.quantiles[-1] - one.quantiles[0]) * CHANGE if one.quantiles else 0.0
+        if any(abs(low - high) > width for low, high in zip(one.quantiles, other.quantiles, strict=True)):
+            return True
+    return False
