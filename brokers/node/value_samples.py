@@ -5,9 +5,9 @@ Policies estimate the load of a detector that does not run yet from the share of
 Management System" (SIGMOD 1979), section 4: statistics of relations, else constants.
 
 Events of a type are taken at most each `EVERY`, so a node with many events pays for a comparison alone; the last
-`SAMPLE` of them are kept. The distribution is published when its sample has doubled, later where shares have changed:
-it is an entry that all participants read. Texts are published as digests. Rejected: a share for each condition in use,
-which new patterns do not have; sketches of the joint distribution, as conditions are seldom on several attributes.
+`SAMPLE` of them are kept. The distribution is published when its sample has grown by half, later where shares have
+changed: it is an entry that all participants read. Texts are published as digests. Rejected: a share for each condition
+in use, which new patterns do not have; sketches of the joint distribution, as conditions are seldom on several.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final
 
 from distced.middleware.model.events import Attribute, Event
@@ -29,6 +30,9 @@ SAMPLE: Final = 200
 
 LEAST: Final = 16
 """Number of events of a type from which its distribution is published."""
+
+GROWTH: Final = 1.5
+"""Growth of a sample after which its distribution is published again."""
 
 COMMON: Final = 16
 """Most values of an attribute that are published each for itself."""
@@ -77,7 +81,7 @@ class ValueSamples:
 
     def tick(self, now: int) -> bool:
         """Compute the distributions that are due; whether one has changed."""
-        due = [name for name, each in self._samples.items() if len(each.events) >= max(LEAST, 2 * each.published)]
+        due = [name for name, each in self._samples.items() if len(each.events) >= max(LEAST, GROWTH * each.published)]
         if self._reviewed_at is None or not 0 <= now - self._reviewed_at < REVIEWED_EVERY:
             self._reviewed_at = now
             due = [name for name, each in self._samples.items() if len(each.events) >= LEAST]
@@ -85,7 +89,7 @@ class ValueSamples:
         for name in due:
             sample = self._samples[name]
             made, before = _distribution(sample.events), self.published.get(name)
-            if before is None or made.sample >= 2 * before.sample or _apart(before, made):
+            if before is None or made.sample >= GROWTH * before.sample or _apart(before, made):
                 self.published[name], sample.published = made, made.sample
                 changed = True
         return changed
@@ -101,7 +105,12 @@ def _of_attribute(values: list[Attribute]) -> AttributeValues:
     counts = Counter(map(value_key, values))
     common = {key: round(count / len(values), 4) for key, count in counts.most_common(COMMON)}
     others = len(counts) - len(common)
-    numbers = sorted(float(each) for each in values if isinstance(each, int | float) and not isinstance(each, bool))
+    # JSON has no infinite numbers.
+    numbers = sorted(
+        float(each)
+        for each in values
+        if isinstance(each, int | float) and not isinstance(each, bool) and isfinite(each)
+    )
     if not others:
         return AttributeValues(common)
     # A value that was seen once or twice of many is not frequent.

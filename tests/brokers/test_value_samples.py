@@ -13,6 +13,7 @@ from distced.brokers.node.value_samples import COMMON, EVERY, LEAST, REVIEWED_EV
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.directory_entries import NodeEntry, TypeValues, value_key
 
 NOW = 1_700_000_000 * SECOND
@@ -40,7 +41,7 @@ def test_texts_are_published_as_digests_that_are_no_numbers() -> None:
     assert len(keys) == 1000 and all(key.startswith("#") for key in keys)
     payload = encode(NodeEntry(0, values=sampled_of("Jean").published))
     assert b"Jean" not in payload
-    assert decode(payload, NodeEntry, where="test").values == sampled_of("Jean").published
+    assert decode(payload, KINDS["node"], where="test").values == sampled_of("Jean").published
 
 
 def sampled_of(text: str) -> ValueSamples:
@@ -81,19 +82,28 @@ def test_events_are_taken_at_intervals_alone() -> None:
     assert samples.tick(NOW)
 
 
-def test_distribution_is_published_when_the_sample_has_doubled_or_shares_have_changed() -> None:
+def test_distribution_is_published_when_the_sample_has_grown_or_shares_have_changed() -> None:
     samples, published = ValueSamples(50), []
     for number in range(3 * SAMPLE):
         samples.take(Event("A", 0, 0, "s", number, {"v": number % 4}), NOW + number * EVERY)
         if samples.tick(NOW):
             published.append(samples.published["A"].sample)
-    assert published == [LEAST, 2 * LEAST, 4 * LEAST, 8 * LEAST]
+    assert published == [16, 24, 36, 54, 81, 122, 183]
     assert not samples.tick(NOW + REVIEWED_EVERY)  # nothing has changed but the size of the sample
     sampled([5] * SAMPLE, samples, begin=NOW + 1000 * SECOND)
     assert not samples.tick(NOW + REVIEWED_EVERY + SECOND)
     assert samples.tick(NOW + 2 * REVIEWED_EVERY)
     assert samples.published["A"] == TypeValues(SAMPLE, samples.published["A"].attributes)
     assert samples.published["A"].attributes["v"].common == {"5": 1.0}
+
+
+def test_infinite_numbers_are_in_no_quantile() -> None:
+    samples = sampled([float("inf") if number % 3 == 0 else number for number in range(SAMPLE)])
+    samples.tick(NOW)
+    payload = encode(NodeEntry(0, values=samples.published))
+    assert decode(payload, KINDS["node"], where="test").values == samples.published
+    found = samples.published["A"].attributes["v"]
+    assert found.common["inf"] == pytest.approx(1 / 3, abs=0.01) and found.quantiles[-1] == SAMPLE - 1
 
 
 def test_further_types_have_no_sample() -> None:
@@ -118,4 +128,6 @@ def test_shares_add_up_to_one_at_most(values: list[Attribute]) -> None:
     found = samples.published["A"].attributes["v"]
     assert len(found.common) <= COMMON and sum(found.common.values()) <= 1.001
     assert found.others or sum(found.common.values()) == pytest.approx(1.0, abs=0.001)
-    assert decode(encode(NodeEntry(0, values=samples.published)), NodeEntry, where="test").values == samples.published
+    assert (
+        decode(encode(NodeEntry(0, values=samples.published)), KINDS["node"], where="test").values == samples.published
+    )

@@ -20,7 +20,7 @@ from typing import Final
 ESTIMATED: Final = 0.55
 """Standard error of the load of a detector without measurements, as a share of the load."""
 
-INFORMED: Final = 0.3
+INFORMED: Final = 0.35
 """The same where the distribution of the values of its events is known."""
 
 MEASURED: Final = 0.1
