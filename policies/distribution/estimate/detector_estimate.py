@@ -264,11 +264,10 @@ def flow_of(automaton: Automaton, rates: Rates, constants: Sequence[Attribute] =
 
 
 def _shares(automaton: Automaton, own: Mapping[str, float], selectivity: Selectivity) -> _Shares:
-    types = frozenset(own)
     # Of each position once, as each may be reached from all before it.
     positions = [
-        (inside := selectivity.shares(each.domain, types), _read(automaton, each, inside),
-         selectivity.shares(each.label, types))
+        (inside := selectivity.shares(each.domain, own), _read(automaton, each, inside),
+         selectivity.shares(each.label, own))
         for each in automaton.positions
     ]  # fmt: skip
     waits = wait_keys(automaton)

@@ -51,7 +51,7 @@ class Selectivity:
         self.constants = constants
         self.registers = registers
 
-    def shares(self, described: ConditionByType, types: frozenset[str]) -> dict[str, float]:
+    def shares(self, described: ConditionByType, types: Collection[str]) -> dict[str, float]:
         """Share of the events of each type that can be in a set; types without any are left out."""
         found = {}
         for name in sorted(types):
@@ -63,10 +63,6 @@ class Selectivity:
     def share(self, condition: Expression, type_name: str = "") -> float:
         """Share of the events of a type that pass a condition."""
         match condition:
-            case _ if condition == TRUE:
-                return 1.0
-            case _ if condition == FALSE:
-                return 0.0
             case Unary(operator="not", operand=operand):
                 return 1.0 - self.share(operand, type_name)
             case Binary(operator="and", left=left, right=right):
@@ -76,6 +72,8 @@ class Selectivity:
                 return one + other - one * other
             case Binary(operator=("==" | "!=" | "<" | "<=" | ">" | ">=") as operator, left=left, right=right):
                 return self._compared(operator, left, right, type_name)
+            case Literal():
+                return 1.0 if condition == TRUE else 0.0 if condition == FALSE else OTHERWISE
             case _:
                 return OTHERWISE
 
