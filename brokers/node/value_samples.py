@@ -40,15 +40,24 @@ COMMON: Final = 16
 REVIEWED_EVERY: Final = 5 * MINUTE
 """Interval of comparisons with what was published, ns."""
 
+AT_ONCE: Final = 5
+"""Most types whose distribution is computed at once: each takes up to a millisecond."""
+
 CHANGE: Final = 0.1
 """Least change of a share that counts, and of a decile, as a share of the range."""
 
 
 @dataclass(slots=True)
 class _Sample:
-    """Sample of a type; `taken_at`: instant of the last event, ns; `published`: size of the published sample."""
+    """Sample of a type.
+
+    Attributes:
+        taken_at, reviewed_at: instants of the last event, and of the last comparison with what was published, ns.
+        published: size of the published sample; 0 before the first.
+    """
 
     taken_at: int
+    reviewed_at: int
     events: deque[Mapping[str, Attribute]] = field(default_factory=lambda: deque(maxlen=SAMPLE))
     published: int = 0
 
@@ -65,7 +74,6 @@ class ValueSamples:
         self.published: dict[str, TypeValues] = {}
         self._most = most_types
         self._samples: dict[str, _Sample] = {}
-        self._reviewed_at: int | None = None
 
     def take(self, event: Event, now: int) -> None:
         """Take an event of a frame into the sample, where it is time."""
@@ -73,26 +81,31 @@ class ValueSamples:
         if sample is None:
             if len(self._samples) >= self._most:
                 return
-            sample = self._samples[event.type] = _Sample(now)
+            sample = self._samples[event.type] = _Sample(now, now)
         elif 0 <= now - sample.taken_at < EVERY:
             return
         sample.taken_at = now
         sample.events.append(event.attributes)
 
     def tick(self, now: int) -> bool:
-        """Compute the distributions that are due; whether one has changed."""
-        due = [name for name, each in self._samples.items() if len(each.events) >= max(LEAST, GROWTH * each.published)]
-        if self._reviewed_at is None or not 0 <= now - self._reviewed_at < REVIEWED_EVERY:
-            self._reviewed_at = now
-            due = [name for name, each in self._samples.items() if len(each.events) >= LEAST]
+        """Compute distributions that are due; whether one has changed."""
         changed = False
-        for name in due:
+        for name in [name for name, each in self._samples.items() if _is_due(each, now)][:AT_ONCE]:
             sample = self._samples[name]
+            sample.reviewed_at = now
             made, before = _distribution(sample.events), self.published.get(name)
             if before is None or made.sample >= GROWTH * before.sample or _apart(before, made):
                 self.published[name], sample.published = made, made.sample
                 changed = True
         return changed
+
+
+def _is_due(sample: _Sample, now: int) -> bool:
+    size = len(sample.events)
+    if size >= max(LEAST, GROWTH * sample.published):
+        return True
+    # Nor does a review wait for a clock that was set back.
+    return bool(sample.published) and not 0 <= now - sample.reviewed_at < REVIEWED_EVERY
 
 
 def _distribution(events: Iterable[Mapping[str, Attribute]]) -> TypeValues:

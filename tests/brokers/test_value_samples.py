@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.node.value_samples import COMMON, EVERY, LEAST, REVIEWED_EVERY, SAMPLE, ValueSamples
+from distced.brokers.node.value_samples import AT_ONCE, COMMON, EVERY, LEAST, REVIEWED_EVERY, SAMPLE, ValueSamples
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
@@ -104,6 +104,16 @@ def test_infinite_numbers_are_in_no_quantile() -> None:
     assert decode(payload, KINDS["node"], where="test").values == samples.published
     found = samples.published["A"].attributes["v"]
     assert found.common["inf"] == pytest.approx(1 / 3, abs=0.01) and found.quantiles[-1] == SAMPLE - 1
+
+
+def test_few_distributions_are_computed_at_once() -> None:
+    samples = ValueSamples(50)
+    for number in range(12 * LEAST):
+        samples.take(Event(f"T{number % 12}", 0, 0, "s", number, {"v": 1}), NOW + number * EVERY)
+    sizes = []
+    while samples.tick(NOW):
+        sizes.append(len(samples.published))
+    assert sizes == [AT_ONCE, 2 * AT_ONCE, 12]
 
 
 def test_further_types_have_no_sample() -> None:
