@@ -80,7 +80,7 @@ class MessageLimits:
     entries: int = 100_000
     homes: int = 100
     unannounced: int = 10_000
-    sampled_types: int = 50
+    sampled_types: int = 20
 
 
 LIMITS: Final = MessageLimits()

@@ -13,10 +13,11 @@ in use, which new patterns do not have; sketches of the joint distribution, as c
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
-from typing import Final
+from typing import Final, TypeAlias
 
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MILLISECOND, MINUTE
@@ -34,14 +35,23 @@ LEAST: Final = 16
 GROWTH: Final = 1.5
 """Growth of a sample after which its distribution is published again."""
 
-COMMON: Final = 16
+COMMON: Final = 12
 """Most values of an attribute that are published each for itself."""
+
+MOST_ATTRIBUTES: Final = 10
+"""Most attributes of a type with a distribution, the first ones of its events."""
+
+STALE: Final = 15 * MINUTE
+"""Time without an event after which a sample is dropped, ns."""
 
 REVIEWED_EVERY: Final = 5 * MINUTE
 """Interval of comparisons with what was published, ns."""
 
 AT_ONCE: Final = 5
-"""Most types whose distribution is computed at once: each takes up to a millisecond."""
+"""Most types whose distribution is computed at once: each takes up to two milliseconds."""
+
+_Row: TypeAlias = Mapping[str, tuple[str, float | None]]
+"""Values of an event by attribute: the key, and the number where it is one; texts may be long, and are not kept."""
 
 CHANGE: Final = 0.1
 """Least change of a share that counts, and of a decile, as a share of the range."""
@@ -58,7 +68,7 @@ class _Sample:
 
     taken_at: int
     reviewed_at: int
-    events: deque[Mapping[str, Attribute]] = field(default_factory=lambda: deque(maxlen=SAMPLE))
+    events: deque[_Row] = field(default_factory=lambda: deque(maxlen=SAMPLE))
     published: int = 0
 
 
@@ -85,11 +95,16 @@ class ValueSamples:
         elif 0 <= now - sample.taken_at < EVERY:
             return
         sample.taken_at = now
-        sample.events.append(event.attributes)
+        attributes = islice(event.attributes.items(), MOST_ATTRIBUTES)
+        sample.events.append({name: (value_key(value), _number(value)) for name, value in attributes})
 
     def tick(self, now: int) -> bool:
         """Compute distributions that are due; whether one has changed."""
-        changed = False
+        gone = [name for name, each in self._samples.items() if abs(now - each.taken_at) >= STALE]
+        for name in gone:
+            del self._samples[name]
+            self.published.pop(name, None)
+        changed = bool(gone)
         for name in [name for name, each in self._samples.items() if _is_due(each, now)][:AT_ONCE]:
             sample = self._samples[name]
             sample.reviewed_at = now
@@ -108,31 +123,35 @@ def _is_due(sample: _Sample, now: int) -> bool:
     return bool(sample.published) and not 0 <= now - sample.reviewed_at < REVIEWED_EVERY
 
 
-def _distribution(events: Iterable[Mapping[str, Attribute]]) -> TypeValues:
+def _number(value: Attribute) -> float | None:
+    """The value as a number; None for another, and for an infinite one, which JSON does not have."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value)
+
+
+def _distribution(events: Iterable[_Row]) -> TypeValues:
     rows = list(events)
-    names = dict.fromkeys(name for row in rows for name in row)
-    return TypeValues(len(rows), {name: _of_attribute([row.get(name) for row in rows]) for name in names})
+    names = islice(dict.fromkeys(name for row in rows for name in row), MOST_ATTRIBUTES)
+    absent = ("null", None)
+    return TypeValues(len(rows), {name: _of_attribute([row.get(name, absent) for row in rows]) for name in names})
 
 
-def _of_attribute(values: list[Attribute]) -> AttributeValues:
-    counts = Counter(map(value_key, values))
+def _of_attribute(values: Sequence[tuple[str, float | None]]) -> AttributeValues:
+    counts = Counter(key for key, _ in values)
     common = {key: round(count / len(values), 4) for key, count in counts.most_common(COMMON)}
     others = len(counts) - len(common)
-    # JSON has no infinite numbers.
-    numbers = sorted(
-        float(each)
-        for each in values
-        if isinstance(each, int | float) and not isinstance(each, bool) and isfinite(each)
-    )
+    numbers = sorted(number for _, number in values if number is not None)
+    share = round(len(numbers) / len(values), 4)
     if not others:
-        return AttributeValues(common)
+        return AttributeValues(common, numbers=share)
     # A value that was seen once or twice of many is not frequent.
     common = {key: share for key, share in common.items() if share * len(values) > 2}
     others = len(counts) - len(common)
     if len(numbers) <= len(values) // 2:
-        return AttributeValues(common, others)
+        return AttributeValues(common, others, numbers=share)
     deciles = [numbers[round(tenth * (len(numbers) - 1) / 10)] for tenth in range(11)]
-    return AttributeValues(common, others, tuple(float(f"{each:.6g}") for each in deciles))
+    return AttributeValues(common, others, tuple(float(f"{each:.6g}") for each in deciles), share)
 
 
 def _apart(before: TypeValues, after: TypeValues) -> bool:

@@ -106,11 +106,13 @@ class AttributeValues(msgspec.Struct, frozen=True, array_like=True):
         common: shares of the most frequent values, by `value_key`; all shares add up to 1.
         others: number of other values.
         quantiles: least value, deciles and greatest value of numbers where not all are common; else empty.
+        numbers: share of the values that are numbers.
     """
 
     common: dict[str, float] = {}
     others: Count = 0
     quantiles: tuple[float, ...] = ()
+    numbers: float = 0.0
 
 
 class TypeValues(msgspec.Struct, frozen=True, array_like=True):
@@ -123,8 +125,12 @@ class TypeValues(msgspec.Struct, frozen=True, array_like=True):
 def value_key(value: Attribute) -> str:
     """Key of a value among common ones: of a text the digest, as more may read the directory than the events."""
     if isinstance(value, str):
-        return "#" + blake2b(value.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{value:.9g}"
+        # Texts that differ far behind are one value.
+        return "#" + blake2b(value[:1000].encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    # 1 and 1.0 are one value.
+    return str(int(value)) if isinstance(value, int) or value.is_integer() else repr(value)
 
 
 class NodeEntry(msgspec.Struct, frozen=True):

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.brokers.node.value_samples import AT_ONCE, COMMON, EVERY, LEAST, REVIEWED_EVERY, SAMPLE, ValueSamples
+from distced.brokers.node.value_samples import (
+    AT_ONCE,
+    COMMON,
+    EVERY,
+    LEAST,
+    MOST_ATTRIBUTES,
+    REVIEWED_EVERY,
+    SAMPLE,
+    STALE,
+    ValueSamples,
+)
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
@@ -114,6 +124,25 @@ def test_few_distributions_are_computed_at_once() -> None:
     while samples.tick(NOW):
         sizes.append(len(samples.published))
     assert sizes == [AT_ONCE, 2 * AT_ONCE, 12]
+
+
+def test_sample_without_events_is_dropped() -> None:
+    samples = sampled([1] * LEAST, ValueSamples(1))
+    assert samples.tick(NOW + SECOND) and samples.published.keys() == {"A"}
+    assert not samples.tick(NOW + STALE)
+    assert samples.tick(NOW + STALE + LEAST * EVERY) and not samples.published
+    samples.take(Event("B", 0, 0, "s", 0, {}), NOW + 2 * STALE)
+    assert not samples.tick(NOW + 2 * STALE)
+
+
+def test_wide_events_have_their_first_attributes() -> None:
+    samples = ValueSamples(50)
+    for number in range(LEAST):
+        samples.take(
+            Event("A", 0, 0, "s", number, {f"a{place}": "x" * 10_000 for place in range(100)}), NOW + number * EVERY
+        )
+    samples.tick(NOW)
+    assert list(samples.published["A"].attributes) == [f"a{place}" for place in range(MOST_ATTRIBUTES)]
 
 
 def test_further_types_have_no_sample() -> None:

@@ -43,6 +43,13 @@ def test_node_alone_gets_busier_by_load() -> None:
     assert BusiestNode({"a": 0.5}, CAPACITIES.__getitem__).rise("a", 20.0, 4.0) == pytest.approx(0.2)
 
 
+def test_any_load_and_capacity_gives_a_number() -> None:
+    """Whatever an entry has."""
+    for load, capacity in ((1e200, 1.0), (1.0, 1e-200), (1e300, 1e-5)):
+        node = BusiestNode({"a": load / capacity, "b": 1.0}, {"a": capacity, "b": 1.0}.__getitem__)
+        assert node.rise("b", 1.0, 1.0) >= 0 and error_of(load) > 0
+
+
 @given(
     st.dictionaries(st.sampled_from("abc"), st.floats(0, 2), min_size=1),
     st.data(),

@@ -273,11 +273,12 @@ def test_group_that_stays_is_tried_once_for_all_its_detectors() -> None:
     for detector, other in (("d", "other"), ("other", "d")):
         assert reconsider(BANDWIDTH, stays, detector, EAST, Hints(), 0, DWELL, {other: EAST}, tried) is None
     [(policy, detectors, nodes)] = tried
-    assert (policy, detectors) == (BANDWIDTH.text, {"d", "other"}) and "w" not in nodes
+    heard = frozenset({("d", tuple(EAST)), ("other", tuple(EAST))})
+    assert (policy, detectors) == (BANDWIDTH.text, heard) and "w" not in nodes
     # It moves from the east, but not where it was tried before.
     found = reconsider(BANDWIDTH, both_on("e"), "d", EAST, Hints(), 0, DWELL, {"other": EAST}, set())
     assert found is not None and found.together
-    tried = {(BANDWIDTH.text, frozenset({"d", "other"}), frozenset({"w", "m"}))}
+    tried = {(BANDWIDTH.text, heard, frozenset({"w", "m"}))}
     assert reconsider(BANDWIDTH, both_on("e"), "d", EAST, Hints(), 0, DWELL, {"other": EAST}, tried) is None
 
 

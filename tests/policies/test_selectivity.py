@@ -32,18 +32,27 @@ def rows(seed: int, kind: str) -> list[dict[str, Attribute]]:
     made: list[dict[str, Attribute]] = []
     for _ in range(SAMPLE):
         v: Attribute = random.randrange(10) if kind == "digits" else round(random.gauss(20, 5), 2)
+        if kind == "spike":
+            v = random.choice((20, 20, 20, random.uniform(0, 20), random.uniform(20, 40)))
+        if kind == "peak":
+            v = random.choice((20, 20, random.uniform(0, 20)))
+        if kind == "gaps":
+            v = random.choice((None, "off", random.uniform(0, 40), random.uniform(0, 40), 7, 7))
         made.append({"v": v, "k": random.choice("abcde"), "b": random.random() < 0.3})
     return made
 
 
 CONDITIONS = (
     "v > 3", "v >= 3", "v < 3", "v <= 3", "3 < v", "v == 3", "v != 3", "v > 20", "v < 18.5", "22 >= v", "v > -1",
-    "v > 99", "k == 'a'", "k != 'b'", "k == 'nobody'", "v > 3 and k == 'a'", "v > 3 or k == 'a'", "not (v > 3)",
-    "b == true",
+    "v < 20", "v <= 20", "v >= 20", "v > 99", "k == 'a'", "k != 'b'", "k == 'nobody'", "v > 3 and k == 'a'",
+    "v > 3 or k == 'a'", "not (v > 3)", "b == true",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["digits", "temperatures"])
+KINDS = ["digits", "temperatures", "spike", "peak", "gaps"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_share_is_that_of_the_sampled_events(kind: str, condition: str) -> None:
     events = rows(1, kind)
@@ -86,7 +95,7 @@ def test_register_is_no_attribute() -> None:
     assert Selectivity(values, registers={"n"}).share(parse_expression("k == n"), "A") == pytest.approx(0.2, abs=0.02)
 
 
-@given(st.sampled_from(CONDITIONS), st.integers(0, 30), st.sampled_from(["digits", "temperatures"]))
+@given(st.sampled_from(CONDITIONS), st.integers(0, 30), st.sampled_from(KINDS))
 def test_shares_are_probabilities(condition: str, seed: int, kind: str) -> None:
     share = Selectivity(values_of(rows(seed, kind))).share(parse_expression(condition), "A")
     assert 0 < share < 1
@@ -107,6 +116,20 @@ def test_any_entry_gives_a_probability(
     known = Selectivity({"A": TypeValues(sample, {"v": values, "k": values, "b": values})})
     assert 0 <= known.share(parse_expression(condition), "A") <= 1
     assert 0 <= known.equal("A", "v") <= 1
+
+
+def test_large_ids_are_different_values() -> None:
+    ids = Selectivity(values_of([{"k": 123_456_789_000 + number, "v": number % 2} for number in range(SAMPLE)]))
+    assert ids.equal("A", "k") == pytest.approx(0.005, abs=0.005)
+    assert ids.share(parse_expression("k == 123456789005"), "A") < 0.02
+    assert ids.share(parse_expression("k == 123456789005 and v == 1 and v > 0"), "A") > 0
+
+
+def test_few_numbers_among_texts_tell_nothing_of_an_order() -> None:
+    rows: list[dict[str, Attribute]] = [
+        {"v": number if number % 3 == 0 else f"text {number}"} for number in range(SAMPLE)
+    ]
+    assert Selectivity(values_of(rows)).share(parse_expression("v > 500"), "A") == COMPARED
 
 
 def test_situation_has_the_largest_samples() -> None:

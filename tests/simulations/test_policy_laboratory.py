@@ -72,6 +72,9 @@ FAULTY = {
                               "policies.topologies.1"),
     "kind and tables": ("nodes = 2", "tables = { sites = { a = {} } }", "a topology needs a kind, a file or tables", 16,
                         "policies.topologies.1"),
+    "too short for a loss": ('duration = "20s"', 'duration = "12s"',
+                             "not a duration of this many seconds, with a loss: 12.0", 14,
+                             "policies.workloads.1.duration"),
     "measured too early": ("losses = true", "measured_from = 0.1", "not a share of a run: 0.1", 8,
                            "policies.measured_from"),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from itertools import combinations
-from math import comb, inf
+from math import comb, hypot, inf
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.cut import DetectorGraph
@@ -21,7 +21,7 @@ from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.distribution.candidate import Action, Candidate, Rank
 from distced.policies.distribution.choose.alternatives import may_be_read
 from distced.policies.distribution.choose.hints import allowed_nodes
-from distced.policies.distribution.estimate.busiest_node import ESTIMATED, BusiestNode
+from distced.policies.distribution.estimate.busiest_node import BusiestNode
 from distced.policies.distribution.estimate.costs import Assumed, CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.estimate.detector_estimate import Part
@@ -213,9 +213,8 @@ class Ranking:
 
     def _rise(self, node: str, added: float, costs: CostEstimate, assumed: Assumed) -> float:
         """Expected use that the load added to a node adds to the busiest one."""
-        parts = assumed.loads.get(node, 0.0)
-        error = ESTIMATED * parts + (costs.error if added > parts else 0.0)
-        return self._busiest.rise(node, added, error)
+        own = costs.error if added > assumed.loads.get(node, 0.0) else 0.0
+        return self._busiest.rise(node, added, hypot(assumed.errors.get(node, 0.0), own))
 
     def heard(self, hosts: Mapping[str, str], place: Place) -> list[str]:
         """Hosts that a subscriber listens to: all for reliability, else those at the nearest server."""
@@ -266,7 +265,7 @@ class Ranking:
                 self.situation, graph, part, self.request.hints, derivations=True, constituents=True, guaranteed=True
             )
             # Beside those that were put somewhere before.
-            costs.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)
+            costs.assumed = Assumed(loads=assumed.loads, errors=assumed.errors, reads=assumed.reads)
             request = replace(self.request, id=part, graphs=(graph,))
             choice = Ranking(self.policy, self.situation, request, self.nodes, {}, [costs])
             best = min((choice.candidate("create", 0, (each,), {}) for each in self.nodes), key=choice.key)
@@ -275,6 +274,7 @@ class Ranking:
             assumed.arrived[part] = costs.wait(node) + self.situation.to_node(assumed.homes[part], node)
             assumed.parts[part] = Part(costs.does, costs.watermark_rate)
             assumed.loads[node] = assumed.loads.get(node, 0.0) + load
+            assumed.errors[node] = hypot(assumed.errors.get(node, 0.0), costs.error)
             read, read_cost = costs.reading(node)
             assumed.bytes += read + costs.louder[0]
             assumed.cost += read_cost + costs.louder[1]

@@ -63,8 +63,8 @@ MOST_NODES: Final = 10  # Nodes that are considered for these: the best ones for
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 """Move the detector, replicate it to a further node, or drop a replica."""
 
-Together: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
-"""Detectors of a node under a policy, and the nodes that they might move to together."""
+Together: TypeAlias = tuple[str, frozenset[tuple[str, tuple[Place, ...]]], frozenset[str]]
+"""Detectors of a node under a policy, with their listeners, and the nodes that they might move to together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +436,9 @@ class _Standing:
         sharing = [name for name in sorted(beside) if not own.isdisjoint(reading.streams_of(name))]
         near = sorted((node for node in free if node in self.reached), key=lambda node: self._rank(self.reached[node]))
         for names in (alike, sharing) if alike != sharing else (sharing,):
-            together = self.policy.text, frozenset((self.detector, *names)), frozenset(near[:MOST_NODES])
+            members = {self.detector: self.subscribers, **{name: beside[name] for name in names}}
+            heard = frozenset((name, tuple(places)) for name, places in members.items())
+            together = self.policy.text, heard, frozenset(near[:MOST_NODES])
             # What holds for one of them holds for all.
             if 0 < len(names) < MOST_TOGETHER and together not in tried:
                 group = _Group(self, {name: beside[name] for name in names})

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from heapq import nlargest
-from math import erfc, exp, pi, sqrt
+from math import erfc, exp, hypot, isfinite, pi, sqrt
 from typing import Final
 
 ESTIMATED: Final = 0.55
@@ -54,27 +54,27 @@ class BusiestNode:
     def rise(self, node: str, load: float, error: float) -> float:
         """Expected use of the busiest node that a load on a node adds; `error`: standard error of the load."""
         capacity, beside = self._capacity(node), self.beside(node)
-        variance = self._variance(node)
-        before = self.uses[node]
+        before, doubt = self.uses[node], self._error(node)
         if beside is not None:
             before -= self.uses[beside]
-            variance += self._variance(beside)
+            doubt = hypot(doubt, self._error(beside))
         after = before + load / capacity
-        return _excess(after, sqrt(variance + (error / capacity) ** 2)) - _excess(before, sqrt(variance))
+        return _excess(after, hypot(doubt, error / capacity)) - _excess(before, doubt)
 
-    def _variance(self, node: str) -> float:
+    def _error(self, node: str) -> float:
+        """Standard error of the use of a node."""
         capacity = self._capacity(node)
-        return (error_of(self.uses[node] * capacity) / capacity) ** 2
+        return error_of(self.uses[node] * capacity) / capacity
 
 
 def error_of(load: float) -> float:
     """Standard error of a measured load, instances per second."""
-    return sqrt((MEASURED * load) ** 2 + COUNTED * load) if load > 0 else 0.0
+    return hypot(MEASURED * load, sqrt(COUNTED * load)) if load > 0 else 0.0
 
 
 def _excess(mean: float, error: float) -> float:
     """Mean of the positive part of a normal distribution."""
-    if abs(mean) >= _FAR * error:
+    if abs(mean) >= _FAR * error or not isfinite(error):
         return max(mean, 0.0)
     score = mean / error
     return error * exp(-score * score / 2) / sqrt(2 * pi) + mean * erfc(-score / sqrt(2)) / 2

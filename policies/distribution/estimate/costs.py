@@ -42,7 +42,7 @@ class Assumed:
     Attributes:
         homes: home server of each part.
         arrived: ns from an event to the arrival of each part's composite event there.
-        loads: instances per second they add, by node.
+        loads, errors: instances per second they add, by node, and the standard error.
         reads: streams they make nodes read.
         bytes, cost: bytes per second they add to links, and their cost.
     """
@@ -51,6 +51,7 @@ class Assumed:
     arrived: dict[str, float] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
     loads: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     reads: dict[str, set[Stream]] = field(default_factory=dict)
     bytes: float = 0.0
     cost: float = 0.0

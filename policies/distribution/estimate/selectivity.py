@@ -24,7 +24,10 @@ COMPARED: Final = 1 / 3  # The same for an inequality
 OTHERWISE: Final = 0.5  # Share for other conditions, such as a boolean attribute
 
 DIGITS: Final = 6
-"""Digits of shares behind the point: patterns whose constants have the same shares have the same estimate."""
+"""Digits of shares: patterns whose constants have the same shares have the same estimate."""
+
+MOST_SAMPLED: Final = 1_000
+"""Greatest size of a sample that counts, whatever an entry has."""
 
 _DOUBT: Final = 4.0
 """Weight of the unknown: number of events of a sample for which the assumed share counts."""
@@ -55,7 +58,7 @@ class Selectivity:
         """Share of the events of each type that can be in a set; types without any are left out."""
         found = {}
         for name in sorted(types):
-            share = round(self.share(described.condition(name), name), DIGITS)
+            share = float(f"{self.share(described.condition(name), name):.{DIGITS}g}")
             if share:
                 found[name] = share
         return found
@@ -86,7 +89,7 @@ class Selectivity:
         rest = max(1.0 - sum(values.common.values()), 0.0)
         found = sum(share * share for share in values.common.values())
         found += rest * rest / values.others if values.others else 0.0
-        return round(_doubted(found, sample, EQUAL), DIGITS)
+        return float(f"{_doubted(found, sample, EQUAL):.{DIGITS}g}")
 
     def _compared(self, operator: str, left: Expression, right: Expression, type_name: str) -> float:
         assumed = EQUAL if operator == "==" else 1.0 - EQUAL if operator == "!=" else COMPARED
@@ -112,8 +115,12 @@ class Selectivity:
             return _doubted(found if operator == "==" else 1.0 - found, sample, assumed)
         if isinstance(constant, bool) or not isinstance(constant, int | float):
             return assumed
-        below, equal = _share_below(values, float(constant))
-        share = {"<": below, "<=": below + equal, ">": 1.0 - below - equal, ">=": 1.0 - below}[operator]
+        parts = _share_below(values, constant)
+        if parts is None:
+            return assumed
+        below, equal = parts
+        above = max(values.numbers - below - equal, 0.0)
+        share = {"<": below, "<=": below + equal, ">": above, ">=": above + equal}[operator]
         return _doubted(share, sample, assumed)
 
     def _is_attribute(self, expression: Expression) -> bool:
@@ -122,7 +129,7 @@ class Selectivity:
     def _known(self, type_name: str, attribute: str) -> tuple[int, AttributeValues] | None:
         of_type = self.values.get(type_name)
         values = None if of_type is None else of_type.attributes.get(attribute)
-        return None if of_type is None or values is None else (of_type.sample, values)
+        return None if of_type is None or values is None else (min(of_type.sample, MOST_SAMPLED), values)
 
 
 def _doubted(share: float, sample: int, assumed: float) -> float:
@@ -137,19 +144,24 @@ def _share_of_value(values: AttributeValues, constant: Attribute) -> float:
     return max(1.0 - sum(values.common.values()), 0.0) / values.others
 
 
-def _share_below(values: AttributeValues, constant: float) -> tuple[float, float]:
-    """Shares of values below a number, and equal to it."""
+def _share_below(values: AttributeValues, constant: int | float) -> tuple[float, float] | None:
+    """Shares of values below a number, and equal to it; None for unknown."""
     if values.quantiles:
-        quantiles = values.quantiles
+        quantiles, last = values.quantiles, len(values.quantiles) - 1 or 1
         low, high = bisect_left(quantiles, constant), bisect_right(quantiles, constant)
         equal = values.common.get(value_key(constant), 0.0)
+        if high > low:
+            # The middle of a frequent value.
+            return max((low + high - 1) / 2 / last * values.numbers - equal / 2, 0.0), equal
         if low == 0:
             return 0.0, equal
         if low == len(quantiles):
-            return 1.0, 0.0
+            return values.numbers, 0.0
         before, after = quantiles[low - 1], quantiles[low]
         part = (constant - before) / (after - before) if 0 < after - before < inf else 0.0
-        return max((low - 1 + part) / (len(quantiles) - 1) - (equal / 2 if high > low else 0.0), 0.0), equal
+        return (low - 1 + part) / last * values.numbers, equal
+    if values.others:
+        return None
     below = equal = 0.0
     for key, share in values.common.items():
         number = _number(key)

@@ -23,13 +23,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Final
 
 import msgspec
 
-from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.model.timestamps import SECOND, parse_duration
 from distced.simulations.experiments.kinds.policies_figures import figures
 from distced.simulations.experiments.model import Cell, ExperimentKind, Row
-from distced.simulations.experiments.policy_runs import OPTIMA, check_treatment, code_of, measured_until, treated
+from distced.simulations.experiments.policy_runs import (
+    ARRIVES_WITHIN,
+    LOST_AT,
+    OPTIMA,
+    check_treatment,
+    code_of,
+    measured_until,
+    treated,
+)
 from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
 from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
 from distced.simulations.experiments.workloads import (
@@ -39,6 +48,9 @@ from distced.simulations.experiments.workloads import (
     resolved_workload,
     scenario_of,
 )
+
+LEAST_MEASURED: Final = 2 * SECOND
+"""Least measured part of a run before a loss, ns."""
 
 
 class PoliciesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +105,11 @@ def check(spec: PoliciesSpec) -> None:
     for place, topology in enumerate(spec.topologies):
         check_topology(topology, ("topologies", place))
     check_range(spec.measured_from, 0.3, 0.7 if spec.losses else 0.9, ("measured_from",), "share of a run")
+    for place, workload in enumerate(spec.workloads) if spec.losses else ():
+        begins = max(spec.measured_from, 1 / workload.phases if workload.kind == "drift" else 0.0)
+        least = (ARRIVES_WITHIN + LEAST_MEASURED) / SECOND / (LOST_AT - begins)
+        check_range(parse_duration(workload.duration) / SECOND, least, 86_400, ("workloads", place, "duration"),
+                    "duration of this many seconds, with a loss")  # fmt: skip
 
 
 def cells(spec: PoliciesSpec, seeds: Sequence[int]) -> list[Cell]:
