@@ -68,7 +68,7 @@ class MessageLimits:
         homes: servers that sources are at home at; a node connects to each.
         unannounced: sources of events without an entry in the directory, each of which takes memory in every detector
             that reads it.
-        sampled_types: event types whose distribution of attribute values is in the entry of a node; 0 for none.
+        sampled_types: event types whose distribution of attribute values is published by a node; 0 for none.
     """
 
     size: int = MAX_MESSAGE

@@ -159,7 +159,8 @@ class Membership(NodePart):
         return [*effects, *self.admission.take_up()]
 
     def _clear_load(self, node: str) -> list[Effect]:
-        """Clear the load entry of a node with its own."""
+        """Clear the entries of the load and the values of a node with its own."""
         if node not in self.directory.loads or chosen(node, self.directory.common_nodes) != self.name:
             return []
-        return [self.clear("load", node), cleared_counters(node, root=self.root)]
+        cleared = [self.clear(kind, node) for kind in ("load", "sample")]
+        return [*cleared, cleared_counters(node, root=self.root)]

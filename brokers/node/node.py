@@ -87,7 +87,7 @@ from distced.middleware.wire.administration import (
     read_unavailable,
 )
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import MAX_AHEAD, NODE_CLIENT, NodeEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, NODE_CLIENT, NodeEntry, SampleEntry, SubscriptionEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode as decode_frame
 from distced.middleware.wire.topics import (
@@ -267,6 +267,7 @@ class Node(NodePart):
             Subscribe(self._handshake.topic),
             *self._second_connection(),
             self._announce(),
+            *([self._sample()] if self.event_path.values.published else ()),
             self._handshake.begin(now),
             *(() if self.homes.events_over else self._look_again("", now)),
         ]
@@ -292,6 +293,7 @@ class Node(NodePart):
         self.stories.begin(Stopping(), self._now)
         cleared = [
             self.clear("load", self.name),
+            self.clear("sample", self.name),
             cleared_counters(self.name, root=self.root),
             *self.hosting.wanted.stop(),
         ]
@@ -632,7 +634,8 @@ class Node(NodePart):
         if again:
             self.exclusion.measured()
             self._status_at = now
-            self.event_path.values.tick(now)
+            if self.event_path.values.tick(now):
+                effects.append(self._sample())
             effects += self._status_effects(now)
             effects += self._report_engines()
             if self._handshake.settled:
@@ -998,6 +1001,9 @@ class Node(NodePart):
             effects.append(Publish(topic, counters, retain=True))
         return effects
 
+    def _sample(self) -> Publish:
+        return self.put("sample", self.name, SampleEntry(dict(self.event_path.values.published)))
+
     def _announce(self) -> Publish:
         entry = NodeEntry(
             self.claim.since,
@@ -1011,7 +1017,6 @@ class Node(NodePart):
             self.draining.active,
             self.event_path.bound.limits.size,
             self.reads_history,
-            self.event_path.values.published,
         )
         return self.put("node", self.name, entry)
 

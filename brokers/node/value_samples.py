@@ -5,9 +5,9 @@ Policies estimate the load of a detector that does not run yet from the share of
 Management System" (SIGMOD 1979), section 4: statistics of relations, else constants.
 
 Events of a type are taken at most each `EVERY`, so a node with many events pays for a comparison alone; the last
-`SAMPLE` of them are kept. The distribution is published when its sample has grown by half, later where shares have
-changed: it is an entry that all participants read. Texts are published as digests. Rejected: a share for each condition
-in use, which new patterns do not have; sketches of the joint distribution, as conditions are seldom on several.
+`SAMPLE` of them are kept. Distributions are published when a sample has grown by half, later where shares have changed,
+and ever more rarely, as other nodes read them over links. Texts are published as digests. Rejected: a share for each
+condition in use, which new patterns do not have; sketches of joint distributions, as conditions are seldom on several.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ STALE: Final = 15 * MINUTE
 REVIEWED_EVERY: Final = 5 * MINUTE
 """Interval of comparisons with what was published, ns."""
 
+RARER: Final = 3
+"""Part of the time since the first event that passes between two publications at least."""
+
 AT_ONCE: Final = 5
 """Most types whose distribution is computed at once: each takes up to two milliseconds."""
 
@@ -82,6 +85,10 @@ class ValueSamples:
     def __init__(self, most_types: int) -> None:
         """`most_types`: further types have no sample."""
         self.published: dict[str, TypeValues] = {}
+        # Instants of the first event and of the last publication, ns; changes that are yet to be published.
+        self._began: int | None = None
+        self._published_at = 0
+        self._changed = False
         self._most = most_types
         self._samples: dict[str, _Sample] = {}
 
@@ -92,6 +99,8 @@ class ValueSamples:
             if len(self._samples) >= self._most:
                 return
             sample = self._samples[event.type] = _Sample(now, now)
+            if self._began is None:
+                self._began = self._published_at = now
         elif 0 <= now - sample.taken_at < EVERY:
             return
         sample.taken_at = now
@@ -99,20 +108,25 @@ class ValueSamples:
         sample.events.append({name: (value_key(value), _number(value)) for name, value in attributes})
 
     def tick(self, now: int) -> bool:
-        """Compute distributions that are due; whether one has changed."""
+        """Compute distributions that are due; whether they are to be published, as one has changed."""
         gone = [name for name, each in self._samples.items() if abs(now - each.taken_at) >= STALE]
         for name in gone:
             del self._samples[name]
             self.published.pop(name, None)
-        changed = bool(gone)
+            self._changed = True
         for name in [name for name, each in self._samples.items() if _is_due(each, now)][:AT_ONCE]:
             sample = self._samples[name]
             sample.reviewed_at = now
             made, before = _distribution(sample.events), self.published.get(name)
             if before is None or made.sample >= GROWTH * before.sample or _apart(before, made):
                 self.published[name], sample.published = made, made.sample
-                changed = True
-        return changed
+                self._changed = True
+        age = now - (self._began or 0)
+        # Nor does it wait for a clock that was set back.
+        if not self._changed or 0 <= now - self._published_at < age // RARER:
+            return False
+        self._changed, self._published_at = False, now
+        return True
 
 
 def _is_due(sample: _Sample, now: int) -> bool:

@@ -26,6 +26,7 @@ from distced.middleware.wire.directory_entries import (
     PositionEntry,
     ReaderEntry,
     RecorderEntry,
+    SampleEntry,
     SourceEntry,
     SubscriptionEntry,
     SubscriptionHead,
@@ -41,6 +42,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "detector": DetectorEntry,
     "subscription": SubscriptionEntry,
     "load": LoadEntry,
+    "sample": SampleEntry,
     "recorder": RecorderEntry,
     "topology": TopologyEntry,
     "hint": HintEntry,
@@ -103,6 +105,7 @@ class Entries:
         self.detectors: dict[str, DetectorEntry] = {}
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         self.loads: dict[str, LoadEntry] = {}
+        self.samples: dict[str, SampleEntry] = {}
         self.recorders: dict[str, RecorderEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
         self.hints: dict[str, HintEntry] = {}

@@ -13,6 +13,7 @@ server by its URL, and that of the directory by an empty string (`home`).
     <root>/d/detector/<type>/<id>      the same, one that publishes a type
     <root>/d/subscription/<client>/<n> the subscription <client>.<n>           SubscriptionEntry
     <root>/d/load/<node>               the load of a node                      LoadEntry
+    <root>/d/sample/<node>             values of the events that a node reads  SampleEntry
     <root>/d/recorder/<name>           a recorder of events                    RecorderEntry
     <root>/d/reader/<kind>:<name>      what a participant reads, for sources   ReaderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
@@ -133,6 +134,12 @@ def value_key(value: Attribute) -> str:
     return str(int(value)) if isinstance(value, int) or value.is_integer() else repr(value)
 
 
+class SampleEntry(msgspec.Struct, frozen=True):
+    """Distribution of attribute values of the events that a node reads, by type; other nodes read it."""
+
+    types: dict[str, TypeValues] = {}
+
+
 class NodeEntry(msgspec.Struct, frozen=True):
     """Broker node.
 
@@ -148,7 +155,6 @@ class NodeEntry(msgspec.Struct, frozen=True):
         draining: whether its detectors move away, and none come.
         history: whether it reads a history, for subscriptions with an origin.
         max_message: bytes of a client's message that it reads at most.
-        values: distribution of attribute values of the events that it reads, by type; input of policies.
     """
 
     since: Instant
@@ -162,7 +168,6 @@ class NodeEntry(msgspec.Struct, frozen=True):
     draining: bool = False
     max_message: Count = MAX_MESSAGE
     history: bool = False
-    values: dict[str, TypeValues] = {}
 
     @property
     def common(self) -> bool:

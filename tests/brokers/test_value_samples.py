@@ -24,7 +24,7 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import KINDS
-from distced.middleware.wire.directory_entries import NodeEntry, TypeValues, value_key
+from distced.middleware.wire.directory_entries import SampleEntry, TypeValues, value_key
 
 NOW = 1_700_000_000 * SECOND
 
@@ -49,9 +49,9 @@ def test_shares_are_those_of_the_values() -> None:
 def test_texts_are_published_as_digests_that_are_no_numbers() -> None:
     keys = {value_key(str(number)) for number in range(1000)}
     assert len(keys) == 1000 and all(key.startswith("#") for key in keys)
-    payload = encode(NodeEntry(0, values=sampled_of("Jean").published))
+    payload = encode(SampleEntry(sampled_of("Jean").published))
     assert b"Jean" not in payload
-    assert decode(payload, KINDS["node"], where="test").values == sampled_of("Jean").published
+    assert decode(payload, KINDS["sample"], where="test").types == sampled_of("Jean").published
 
 
 def sampled_of(text: str) -> ValueSamples:
@@ -110,8 +110,8 @@ def test_distribution_is_published_when_the_sample_has_grown_or_shares_have_chan
 def test_infinite_numbers_are_in_no_quantile() -> None:
     samples = sampled([float("inf") if number % 3 == 0 else number for number in range(SAMPLE)])
     samples.tick(NOW)
-    payload = encode(NodeEntry(0, values=samples.published))
-    assert decode(payload, KINDS["node"], where="test").values == samples.published
+    payload = encode(SampleEntry(samples.published))
+    assert decode(payload, KINDS["sample"], where="test").types == samples.published
     found = samples.published["A"].attributes["v"]
     assert found.common["inf"] == pytest.approx(1 / 3, abs=0.01) and found.quantiles[-1] == SAMPLE - 1
 
@@ -167,6 +167,4 @@ def test_shares_add_up_to_one_at_most(values: list[Attribute]) -> None:
     found = samples.published["A"].attributes["v"]
     assert len(found.common) <= COMMON and sum(found.common.values()) <= 1.001
     assert found.others or sum(found.common.values()) == pytest.approx(1.0, abs=0.001)
-    assert (
-        decode(encode(NodeEntry(0, values=samples.published)), KINDS["node"], where="test").values == samples.published
-    )
+    assert decode(encode(SampleEntry(samples.published)), KINDS["sample"], where="test").types == samples.published

@@ -15,7 +15,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, NodeEntry, SourceEntry
+from distced.middleware.wire.directory_entries import Hints, LoadEntry, Measured, SampleEntry, SourceEntry
 from distced.policies.distribution.estimate.busiest_node import ESTIMATED, INFORMED
 from distced.policies.distribution.estimate.costs import CostEstimate
 from distced.policies.distribution.estimate.delays import Input, waited
@@ -95,7 +95,7 @@ def test_values_of_events_decide_on_constants_and_keys() -> None:
         engine.feed(events)
         costs = {}
         for values in ({}, samples.published):
-            situation.changed("node", "n", NodeEntry(0, values=values))
+            situation.changed("sample", "n", SampleEntry(values))
             costs[bool(values)] = CostEstimate.of_new(
                 situation, graph, graph.roots[0], hints, derivations=False, constituents=False, guaranteed=True
             )

@@ -14,7 +14,7 @@ from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets.evaluation import Scope, compile_condition
 from distced.middleware.sets.expressions import Binary, Name, Parameter
-from distced.middleware.wire.directory_entries import AttributeValues, NodeEntry, TypeValues
+from distced.middleware.wire.directory_entries import AttributeValues, SampleEntry, TypeValues
 from distced.policies.distribution.estimate.selectivity import COMPARED, EQUAL, Selectivity
 from distced.policies.distribution.situation.situation import Situation
 
@@ -135,9 +135,9 @@ def test_few_numbers_among_texts_tell_nothing_of_an_order() -> None:
 def test_situation_has_the_largest_samples() -> None:
     few, many = values_of(rows(1, "digits")[:20]), values_of(rows(1, "digits"))
     situation = Situation()
-    situation.changed("node", "n", NodeEntry(0, values=few))
+    situation.changed("sample", "n", SampleEntry(few))
     assert situation.values["A"].sample == 20
-    situation.changed("node", "m", NodeEntry(0, values=many))
+    situation.changed("sample", "m", SampleEntry(many))
     assert situation.values["A"].sample == SAMPLE
-    situation.changed("node", "m", None)
+    situation.changed("sample", "m", None)
     assert situation.values["A"].sample == 20

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distced.middleware.wire.directory import Entries
-from distced.middleware.wire.directory_entries import HintEntry, Measured, TypeValues
+from distced.middleware.wire.directory_entries import HintEntry, Measured, SampleEntry, TypeValues
 from distced.policies.distribution.situation.link_traffic import LinkTraffic
 from distced.policies.distribution.situation.locations import Locations
 from distced.policies.distribution.situation.node_load import NodeLoad
@@ -21,7 +21,7 @@ from distced.policies.distribution.situation.rates import StreamRates
 from distced.policies.distribution.situation.readers import StreamReaders
 from distced.policies.topology.topology import Topology
 
-_TABLES: Final = ("nodes", "sources", "detectors", "loads", "clients")
+_TABLES: Final = ("nodes", "sources", "detectors", "loads", "samples", "clients")
 
 
 class Situation(Locations):
@@ -29,6 +29,7 @@ class Situation(Locations):
 
     Attributes:
         hints: entries of the directory, by detector.
+        samples: entries of the directory, by node.
         measures: rates and sizes of streams, measured and expected.
         remembered_delays: by detector and node, of `delays`, valid until the next change.
     """
@@ -36,6 +37,7 @@ class Situation(Locations):
     def __init__(self, topology: Topology | None = None) -> None:
         super().__init__(topology)
         self.hints: dict[str, HintEntry] = {}
+        self.samples: dict[str, SampleEntry] = {}
         self.reading = StreamReaders(self.sources, self.detectors)
         self.measures = StreamRates(self.reading, self.loads, topology)
         self._link_traffic = LinkTraffic(self, self.reading, self.measures)
@@ -88,8 +90,6 @@ class Situation(Locations):
             case "node":
                 known = self.nodes.get(name)
                 _put(self.nodes, name, entry)
-                if (known.values if known is not None else {}) != (entry.values if entry is not None else {}):
-                    self._values = None
                 # It publishes its counters every few seconds, which make no difference here.
                 if known is None or entry is None or (known.home, known.capacity) != (entry.home, entry.capacity):
                     self._forget_places()
@@ -99,6 +99,9 @@ class Situation(Locations):
                 self.measures.change_load(name)
                 self._work.change_load(name, reported, entry)
                 self._forget()
+            case "sample":
+                _put(self.samples, name, entry)
+                self._values = None
             case "client":
                 _put(self.clients, name, entry)
             case "hint":
@@ -134,8 +137,8 @@ class Situation(Locations):
         """Distribution of attribute values by type, of the node with the largest sample."""
         if self._values is None:
             self._values = {}
-            for _, node in sorted(self.nodes.items()):
-                for name, each in node.values.items():
+            for _, entry in sorted(self.samples.items()):
+                for name, each in entry.types.items():
                     known = self._values.get(name)
                     if known is None or known.sample < each.sample:
                         self._values[name] = each
