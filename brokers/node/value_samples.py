@@ -20,7 +20,7 @@ from math import isfinite
 from typing import Final, TypeAlias
 
 from distced.middleware.model.events import Attribute, Event
-from distced.middleware.model.timestamps import MILLISECOND, MINUTE
+from distced.middleware.model.timestamps import HOUR, MILLISECOND, MINUTE
 from distced.middleware.wire.directory_entries import AttributeValues, TypeValues, value_key
 
 EVERY: Final = 100 * MILLISECOND
@@ -49,6 +49,9 @@ REVIEWED_EVERY: Final = 5 * MINUTE
 
 RARER: Final = 3
 """Part of the time since the first event that passes between two publications at least."""
+
+RAREST: Final = HOUR
+"""Greatest such time, ns: a node runs for months."""
 
 AT_ONCE: Final = 5
 """Most types whose distribution is computed at once: each takes up to two milliseconds."""
@@ -123,7 +126,7 @@ class ValueSamples:
                 self._changed = True
         age = now - (self._began or 0)
         # Nor does it wait for a clock that was set back.
-        if not self._changed or 0 <= now - self._published_at < age // RARER:
+        if not self._changed or 0 <= now - self._published_at < min(age // RARER, RAREST):
             return False
         self._changed, self._published_at = False, now
         return True

@@ -131,7 +131,8 @@ def value_key(value: Attribute) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     # 1 and 1.0 are one value.
-    return str(int(value)) if isinstance(value, int) or value.is_integer() else repr(value)
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 2**63)
+    return str(int(value)) if whole else repr(value)
 
 
 class SampleEntry(msgspec.Struct, frozen=True):

@@ -235,7 +235,8 @@ def _lose_node(simulation: Simulation) -> None:
     """Lose the node with the most detectors: its process ends, and does not come back."""
     hosts = dict.fromkeys(sorted(simulation.deployment.nodes), 0)
     for entry in simulation.administrator.detectors.values():
-        hosts[entry.node] += 1
+        if entry.node in hosts:
+            hosts[entry.node] += 1
     simulation.deployment.crash_node(max(hosts, key=hosts.__getitem__), silent=False)
 
 

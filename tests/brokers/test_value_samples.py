@@ -21,7 +21,7 @@ from distced.brokers.node.value_samples import (
     ValueSamples,
 )
 from distced.middleware.model.events import Attribute, Event
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.directory_entries import SampleEntry, TypeValues, value_key
@@ -124,6 +124,21 @@ def test_few_distributions_are_computed_at_once() -> None:
     while samples.tick(NOW):
         sizes.append(len(samples.published))
     assert sizes == [AT_ONCE, 2 * AT_ONCE, 12]
+
+
+def test_changes_are_published_within_an_hour_however_old_the_node_is() -> None:
+    samples = sampled([1] * SAMPLE)
+    assert samples.tick(NOW)
+    for day, value in ((30, 2), (31, 3)):
+        at = NOW + day * DAY
+        sampled([value] * SAMPLE, samples, begin=at)
+        assert samples.tick(at + SAMPLE * EVERY)
+        assert samples.published["A"].attributes["v"].common == {str(value): 1.0}
+    sampled([4] * SAMPLE, samples, begin=at + MINUTE)
+    assert not samples.tick(at + 10 * MINUTE)
+    sampled([4] * SAMPLE, samples, begin=at + HOUR)
+    assert samples.tick(at + HOUR + MINUTE)
+    assert samples.published["A"].attributes["v"].common == {"4": 1.0}
 
 
 def test_sample_without_events_is_dropped() -> None:

@@ -118,6 +118,12 @@ def test_any_entry_gives_a_probability(
     assert 0 <= known.equal("A", "v") <= 1
 
 
+def test_shares_that_are_no_number_count_as_none() -> None:
+    values = AttributeValues({"1": -1.7e308, "2": -1.7e308, "3": 1.7e308, "4": 1.7e308}, numbers=1.0)
+    known = Selectivity({"A": TypeValues(100, {"v": values})})
+    assert all(0 <= known.share(parse_expression(f"v {each} 3"), "A") <= 1 for each in ("<", "<=", ">", ">=", "=="))
+
+
 def test_large_ids_are_different_values() -> None:
     ids = Selectivity(values_of([{"k": 123_456_789_000 + number, "v": number % 2} for number in range(SAMPLE)]))
     assert ids.equal("A", "k") == pytest.approx(0.005, abs=0.005)

@@ -134,7 +134,8 @@ class Selectivity:
 
 def _doubted(share: float, sample: int, assumed: float) -> float:
     """Share in a sample, corrected by what was assumed without: nothing is impossible as it has not occurred yet."""
-    return (min(max(share, 0.0), 1.0) * sample + assumed * _DOUBT) / (sample + _DOUBT)
+    # In this order, what is no number counts as 0.
+    return (min(max(0.0, share), 1.0) * sample + assumed * _DOUBT) / (sample + _DOUBT)
 
 
 def _share_of_value(values: AttributeValues, constant: Attribute) -> float:
